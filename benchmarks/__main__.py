@@ -1,0 +1,115 @@
+"""Measure how fast `pe` is, against what this processor can do at most and against its peers.
+
+    python -m benchmarks                        everything (a quarter of an hour)
+    python -m benchmarks --quick                the rows that decide, in two minutes
+    python -m benchmarks apply_rope decode      some ops or sections
+    PE_ISA=avx2 python -m benchmarks causal     with a lower instruction set, against its own peak
+
+Every row is timed in one process with its yardstick and its peers, interleaved repetition by repetition, 15
+times at least. Rates count useful work: causal attention T (T + 1) / 2 pairs, a cache its bytes once. One
+thread is timed by its CPU clock, several by the wall clock, a small call by the wall clock on the default
+number of threads. On a shared machine trust best shares and medians of ratios, not single times. Outputs are
+reused (out=) unless a row says "fresh". Peers: NumPy always, torch and onnxruntime where installed
+(pip install ".[bench]").
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+import time
+from pathlib import Path
+
+from .report import LEGEND, heading, judge, lines, short, verdict
+from .table import SECTIONS, TABLE, choose
+
+
+def parse(arguments: list[str] | None) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
+    """Read the command line."""
+    names = sorted({case.op for case in TABLE} | set(SECTIONS))
+    parser = argparse.ArgumentParser(
+        "python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", metavar="op", help="of " + ", ".join(names))
+    parser.add_argument("--quick", action="store_true", help="only the rows that decide, fewer seconds each")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="where to write the numbers")
+    parser.add_argument("--threads", type=int, nargs="+", metavar="N", help="default: 1 and 2")
+    options = parser.parse_args(arguments)
+    if unknown := [name for name in options.names if name not in names]:
+        parser.error(f"no op or section named {', '.join(unknown)}; there are {', '.join(names)}")
+    return parser, options
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the chosen rows, print them as they come, then the floors; write the JSON."""
+    parser, options = parse(arguments)
+    import pe
+
+    from . import calls, measure, peers, yard
+
+    available = pe.get_num_threads()
+    threads = sorted(set(options.threads or [n for n in (1, 2) if n <= available]))
+    if not 1 <= threads[0] <= threads[-1] <= available:
+        parser.error(f"--threads: pe may use 1 to {available} threads here, got {threads}")
+    try:
+        yardsticks = yard.Yard(pe.isa())
+    except yard.NoCompiler as error:
+        print(f"benchmarks: {error}", file=sys.stderr)
+        return 2
+
+    versions = peers.describe()
+    machine = {
+        "cpu": cpu_name(),
+        "threads": available,
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "pe": f"{pe.__version__}, {pe.isa()}",
+        **versions,
+    }
+    print("\n".join(f"{name:12} {value}" for name, value in machine.items()))
+    print(LEGEND)
+    began, results = time.perf_counter(), []
+    chosen = choose(options.names, options.quick)
+    for section, title in SECTIONS.items():
+        rows = [case for case in chosen if case.section == section]
+        if not rows:
+            continue
+        width = max(len(short(case.label, section)) for case in rows)
+        print(f"\n{title}\n{heading(section, width, list(versions))}")
+        for case in rows:
+            try:
+                result = measure.measure(case, threads, yardsticks, seconds=0.4 if options.quick else 1.5)
+            except calls.Unavailable as reason:
+                print(f"  {short(case.label, section):{width}}  not measured: {reason}")
+                continue
+            results.append(result)
+            print("\n".join(lines(result, width, list(versions))), flush=True)
+    floors = [floor for case in chosen for floor in judge(case, results)]
+    if floors:
+        print("\nfloors")
+        print("\n".join(verdict(floor) for floor in floors))
+    print(f"\n{len(results)} rows in {time.perf_counter() - began:.0f} s")
+    if options.json:
+        report = {"machine": machine, "quick": options.quick, "floors": floors, "cases": results}
+        options.json.write_text(json.dumps(report, indent=1) + "\n")
+        print(f"written: {options.json}")
+    return 0
+
+
+def cpu_name() -> str:
+    """The processor's own name where the system tells it."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+if __name__ == "__main__":
+    # `python -m` puts the source tree first; an installed pe is the one to measure.
+    sys.path.append(sys.path.pop(0))
+    sys.exit(main())

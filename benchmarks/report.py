@@ -1,0 +1,81 @@
+"""What the benchmarks print: a line for every row and number of threads, and a verdict for every floor."""
+
+from __future__ import annotations
+
+from .table import Case
+
+LEGEND = """
+Values are float32 unless the row says otherwise.
+share    of what this processor can do, median / best: multiply-adds, or copy, write, read at the same size
+x peer   how many times longer the peer takes, median of ratios; "plain" is the attention without its extras
+speedup  how many times faster than on one thread, median / best"""
+
+COLUMN = {"plain": "x plain", "numpy": "x numpy", "torch": "x torch", "onnxruntime": "x onnx"}
+
+
+def columns(section: str, peers: list[str]) -> list[str]:
+    """The peers that can appear in a section."""
+    if section == "variants":
+        return ["plain", *peers]
+    return [name for name in peers if section != "bias" or name != "onnxruntime"]
+
+
+def short(label: str, section: str) -> str:
+    """Cut what goes without saying: the op where the section's title names it, and float32."""
+    return label.removesuffix(" float32").removeprefix("" if section == "small" else "attention ")
+
+
+def heading(section: str, width: int, peers: list[str]) -> str:
+    """The line above a table."""
+    names = "".join(f"{COLUMN[name]:>9}" for name in columns(section, peers))
+    return f"  {'':{width}} threads      time        rate               share{names}      speedup"
+
+
+def lines(result: dict, width: int, peers: list[str]) -> list[str]:
+    """One line for every number of threads; a small call shows its time alone."""
+    unit = "GF/s" if result["unit"] == "flop" else "GB/s"
+    limit = (result["yardstick"] or "").removeprefix("float32 ")
+    found = []
+    for index, (threads, run) in enumerate(result["runs"].items()):
+        label = short(result["label"], result["section"]) if index == 0 else ""
+        count = "" if result["section"] == "small" else threads
+        rate = share = ""
+        if limit:
+            rate = f"{result['work'] / run['seconds']['median'] / 1e9:.1f} {unit}"
+            share = f"{100 * run['share']['median']:.0f} / {100 * run['share']['best']:.0f} % {limit}"
+        ratios = {name: f"{peer['ratio']['median']:.2f}" for name, peer in run["peers"].items()}
+        cells = "".join(f"{ratios.get(name, '-'):>9}" for name in columns(result["section"], peers))
+        speedup = "{median:.2f} / {best:.2f}".format(**run["speedup"]) if "speedup" in run else ""
+        taken = duration(run["seconds"]["median"])
+        line = f"  {label:{width}} {count:>7} {taken:>9}  {rate:>10}  {share:>18}{cells}  {speedup:>11}"
+        found.append(line.rstrip())
+    return found
+
+
+def duration(seconds: float) -> str:
+    """Three digits with a unit that suits."""
+    for unit, size in ("s", 1), ("ms", 1e-3):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} us"
+
+
+def judge(case: Case, results: list[dict]) -> list[dict]:
+    """Hold a row against its floors; the best decides, because company on a machine only slows down."""
+    runs: dict = next((result["runs"] for result in results if result["label"] == case.label), {})
+    found = []
+    for measure, threads, least in case.floors:
+        got = runs.get(threads, {}).get(measure)
+        what = f"share of {case.yardstick}" if measure == "share" else "speedup over one thread"
+        met = None if got is None else got["best"] >= least
+        about = {"case": case.label, "what": what, "threads": threads, "floor": least}
+        found.append({**about, "measured": got, "met": met})
+    return found
+
+
+def verdict(floor: dict) -> str:
+    """One line about one floor."""
+    word = {None: "not measured", True: "met", False: "BELOW"}[floor["met"]]
+    got = "{best:.2f} best, {median:.2f} median; ".format(**floor["measured"]) if floor["measured"] else ""
+    threads = f"{floor['threads']} thread{'s' if floor['threads'] > 1 else ''}"
+    return f"  {word:12} {floor['case']}, {threads}: {floor['what']} {got}floor {floor['floor']:.2f}"

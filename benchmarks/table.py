@@ -1,0 +1,214 @@
+"""Every case of the benchmarks as one row of data.
+
+A row names an op, the shape of its first operand and a few words from `WORDS` that say what is special.
+`calls.py` alone turns words into arrays and keywords; `measure.py` alone times.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+SECTIONS = {
+    "full": "attention, every query sees every key",
+    "causal": "attention, causal",
+    "variants": "attention, causal: what a keyword, a dtype or a layout costs",
+    "decode": "attention, few queries against a long cache",
+    "rope": "rotations",
+    "bias": "biases",
+    "small": "small calls",
+}
+
+WORDS = {
+    "causal": "a query sees keys up to its own position",
+    "alibi": "alibi_slopes= given",
+    "decay": "decay_rate= given",
+    "mask": "a dense bool mask (M, N), three quarters true",
+    "bias": "a dense float32 bias (M, N)",
+    "rope": "rope= given: q and k are rotated inside",
+    "positions": "fractional, unsorted positions (for rotations: a position of its own for every row)",
+    "views": "q, k, v are (B, T, H, D) arrays seen as (B, H, T, D)",
+    "half": "half-split pairs instead of adjacent ones",
+    "tables": "cos and sin tables instead of positions",
+    "in place": "out= is the input",
+    "fresh": "no out=: the result is a new array",
+    "both": "causal=False: a penalty on both sides",
+}
+
+ITEMSIZE = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One row.
+
+    shape is (B, H, M, D) of q or x, or (H, M, N) of a bias; keys is (K, N), the heads and length of k and v
+    where they differ from those of q; floors are (measure, threads, least value), measure "share" or
+    "speedup".
+    """
+
+    section: str
+    op: str
+    shape: tuple[int, ...]
+    words: tuple[str, ...] = ()
+    keys: tuple[int, int] | None = None
+    dtype: str = "float32"
+    quick: bool = False
+    floors: tuple[tuple[str, int, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        if unknown := set(self.words) - set(WORDS):
+            raise ValueError(f"unknown words {sorted(unknown)} in {self.label}")
+
+    @property
+    def label(self) -> str:
+        """The row as it is printed and as it stands in the JSON."""
+        parts = [self.op, str(self.shape)]
+        if self.keys:
+            parts.append("keys ({}, {})".format(*self.keys))
+        return " ".join([*parts, *self.words, self.dtype])
+
+    @property
+    def heads_and_length(self) -> tuple[int, int]:
+        """(K, N) of k and v."""
+        return self.keys or (self.shape[1], self.shape[2])
+
+    @property
+    def work(self) -> float:
+        """Useful flops of one call (attention with many queries), or bytes it must move (all others)."""
+        size = ITEMSIZE[self.dtype]
+        if self.op == "attention":
+            batch, heads, queries, width = self.shape
+            key_heads, keys = self.heads_and_length
+            if self.section == "decode":
+                return 2.0 * batch * key_heads * keys * width * size
+            pairs = queries * keys - ("causal" in self.words) * queries * (queries - 1) // 2
+            return 4.0 * batch * heads * pairs * width
+        elements = 1
+        for n in self.shape:
+            elements *= n
+        return float(elements * size * (1 if self.op.endswith("_bias") else 2))
+
+    @property
+    def yardstick(self) -> str | None:
+        """What limits it: "float32 FMA", "float64 FMA", "read", "write" or "copy"; None for small calls."""
+        if self.section == "small":
+            return None
+        if self.section == "decode":
+            return "read"
+        if self.op == "attention":
+            return "float64 FMA" if self.dtype == "float64" else "float32 FMA"
+        return "write" if self.op.endswith("_bias") else "copy"
+
+    @property
+    def plain(self) -> Case | None:
+        """The same attention without what makes it a variant; it is timed beside it."""
+        if self.section != "variants" or self.dtype != "float32":
+            return None
+        return Case(self.section, self.op, self.shape, ("causal",) if "causal" in self.words else ())
+
+
+def _attention() -> list[Case]:
+    # Fewer heads where T^2 grows, so that a call stays well under a second.
+    heads = {128: 8, 256: 8, 512: 8, 1024: 8, 2048: 4, 4096: 2, 8192: 1}
+    rows = []
+    for section, words in ("full", ()), ("causal", ("causal",)):
+        for width in 64, 128:
+            for length, count in heads.items():
+                gate = words == ("causal",) and (length, width) == (1024, 64)
+                floors = (("share", 1, 0.45), ("speedup", 2, 1.8)) if gate else ()
+                quick = width == 64 and length in (128, 1024, 4096)
+                shape = 1, count, length, width
+                rows.append(Case(section, "attention", shape, words, quick=quick, floors=floors))
+        rows += [Case(section, "attention", (1, 8, 1024, width), words) for width in (32, 80, 96, 256)]
+        rows.append(Case(section, "attention", (1, 1, 1024, 64), words))
+    return rows
+
+
+def _variants() -> list[Case]:
+    shape = (1, 8, 1024, 64)
+    words = "alibi", "decay", "mask", "bias", "rope", "positions", "views", "fresh"
+    rows = [
+        Case("variants", "attention", shape, ("causal", word), quick=word in ("alibi", "rope"))
+        for word in words
+    ]
+    rows.append(Case("variants", "attention", shape, ("causal", "positions", "alibi", "rope")))
+    rows += [Case("variants", "attention", shape, ("causal",), keys=(heads, 1024)) for heads in (2, 1)]
+    rows += [
+        Case("variants", "attention", shape, ("causal",), dtype=dtype, quick=dtype == "bfloat16")
+        for dtype in ("float64", "float16", "bfloat16")
+    ]
+    return rows
+
+
+def _decode() -> list[Case]:
+    def row(heads: int, queries: int, key_heads: int, keys: int, dtype: str = "float32", quick: bool = False):
+        shape = 1, heads, queries, 64
+        return Case("decode", "attention", shape, ("causal",), (key_heads, keys), dtype, quick)
+
+    return [
+        row(8, 1, 8, 1024),
+        row(8, 1, 8, 16384, quick=True),
+        row(8, 1, 2, 16384, quick=True),
+        row(8, 4, 2, 16384),
+        row(1, 1, 1, 16384),
+        row(1, 1, 1, 131072),
+        row(8, 4, 8, 16384),
+        row(8, 1, 8, 16384, "float16"),
+        row(8, 1, 8, 16384, "bfloat16"),
+    ]
+
+
+def _rotations() -> list[Case]:
+    large, cached = (1, 32, 4096, 128), (1, 8, 128, 64)  # 64 MiB and 256 KiB of float32
+    floors = (("share", 1, 0.7), ("share", 2, 0.7))
+    rows = [
+        Case("rope", "apply_rope", large, words, quick="in place" not in words, floors=floors)
+        for words in ((), ("half",), ("tables",), ("half", "tables"), ("in place",), ("half", "in place"))
+    ]
+    rows.append(Case("rope", "apply_rope_2d", large, quick=True, floors=floors))
+    rows += [Case("rope", "apply_rope", large, words) for words in (("positions",), ("half", "positions"))]
+    rows.append(Case("rope", "apply_rope", large, ("fresh",)))
+    rows += [Case("rope", "apply_rope", (1, 32, 8192, 128), dtype=dtype) for dtype in ("float16", "bfloat16")]
+    rows.append(Case("rope", "apply_rope", (1, 16, 4096, 128), dtype="float64"))
+    rows.append(Case("rope", "apply_rope", cached, quick=True))
+    rows += [Case("rope", "apply_rope", cached, words) for words in (("half",), ("tables",), ("in place",))]
+    rows.append(Case("rope", "apply_rope_2d", cached))
+    return rows
+
+
+def _biases() -> list[Case]:
+    large, cached = (16, 1024, 1024), (4, 128, 128)  # 64 MiB and 256 KiB of float32
+    floors = (("share", 1, 0.7), ("share", 2, 0.7))
+    rows = []
+    for op in "alibi_bias", "decay_bias":
+        rows += [
+            Case("bias", op, large, quick=True, floors=floors),
+            Case("bias", op, large, ("both",)),
+            Case("bias", op, large, ("fresh",)),
+            Case("bias", op, (16, 1024, 2048), dtype="bfloat16"),
+            Case("bias", op, cached, quick=True),
+        ]
+    return rows
+
+
+def _small() -> list[Case]:
+    return [
+        Case("small", "attention", (1, 1, 8, 16), quick=True),
+        Case("small", "attention", (1, 8, 16, 64), ("causal",)),
+        Case("small", "attention", (1, 8, 1, 64), ("causal",), keys=(8, 64), quick=True),
+        Case("small", "apply_rope", (1, 1, 8, 16), quick=True),
+        Case("small", "apply_rope", (1, 1, 8, 16), ("tables",)),
+        Case("small", "apply_rope", (1, 8, 1, 64), ("half",)),
+        Case("small", "apply_rope_2d", (1, 1, 8, 16)),
+        Case("small", "alibi_bias", (1, 8, 16), quick=True),
+        Case("small", "decay_bias", (1, 8, 16)),
+    ]
+
+
+TABLE = [*_attention(), *_variants(), *_decode(), *_rotations(), *_biases(), *_small()]
+
+
+def choose(names: list[str], quick: bool) -> list[Case]:
+    """Rows whose op or section is in `names` (all when empty), with `quick` only those marked so."""
+    named = [case for case in TABLE if not names or case.op in names or case.section in names]
+    return [case for case in named if case.quick or not quick]

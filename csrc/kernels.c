@@ -1,0 +1,17 @@
+/* The only choice of instruction set: plain C first, then upward. */
+#include "kernels.h"
+
+extern const pe_kernels pe_kernels_scalar, pe_kernels_avx2, pe_kernels_avx512;
+
+const pe_kernels *pe_active = &pe_kernels_scalar;
+
+const pe_kernels *pe_kernels_of(pe_isa isa) {
+    const pe_kernels *k = &pe_kernels_scalar;
+#if defined(__x86_64__)
+    if (isa >= PE_ISA_AVX2) k = &pe_kernels_avx2;
+    if (isa >= PE_ISA_AVX512) k = &pe_kernels_avx512;
+#else
+    (void)isa;
+#endif
+    return k;
+}

@@ -1,0 +1,106 @@
+/* The micro-kernels, their contracts in prose, and the one table through which they are called.
+ *
+ * A real is float for 16-bit and float32 values, double for float64. A tile holds `lanes` queries side by side
+ * (64 floats or 32 doubles: 256 bytes) and one row per key or channel, so nothing is ever summed across a vector.
+ * Rows of callers' memory may be unaligned; tiles and scratch are 64-byte aligned. Kernels trust what they get. */
+#ifndef PE_KERNELS_H
+#define PE_KERNELS_H
+
+#include "cpu.h"
+#include "pe.h"
+
+#define PE_LANE_BYTES 256
+#define PE_TILE_KEYS 64 /* keys a step */
+#define PE_ANGLE_PAD 8  /* frequencies and angle rows are padded to a multiple of this */
+
+/* Angular frequencies in turns per position, each as a sum high + low good to 106 bits; (axes, padded) both. */
+typedef struct {
+    int axes;
+    ptrdiff_t planes, padded;
+    const double *high, *low;
+    double amplitude, sign; /* sign -1 turns back */
+} pe_turns;
+
+typedef struct {
+    ptrdiff_t size;  /* bytes of one real */
+    int lanes;       /* of a tile */
+    int width;       /* lanes of one vector */
+
+    /* ---- rows ---- */
+
+    /* src of the given dtype, n contiguous elements, widened to reals (or narrowed, float64 to float32) and back;
+     * store rounds once, to nearest even. */
+    void (*load_row)(pe_dtype dtype, ptrdiff_t n, const void *src, void *reals);
+    void (*store_row)(pe_dtype dtype, ptrdiff_t n, const void *reals, void *dst);
+
+    /* cos and sin of 2 pi sum_a position[a] * turns[a], times amplitude; `padded` entries are written. The phase is
+     * reduced to an eighth of a turn before it is rounded: positions of any size lose nothing but the float64
+     * rounding of the frequency. */
+    void (*sincos_row)(const pe_turns *turns, const double *position, void *cos, void *sin);
+
+    /* One row of reals, turned: half pairs (l, l + planes), x and out of 2 planes; tables of `planes`. */
+    void (*rotate_half)(ptrdiff_t planes, const char *x, const void *cos, const void *sin, char *out);
+    /* interleaved: tables doubled by double_tables, c c c' c' ..., -s s -s' s' ... */
+    void (*rotate_pairs)(ptrdiff_t planes, const char *x, const void *cos2, const void *sin2, char *out);
+    void (*double_tables)(ptrdiff_t planes, const void *cos, const void *sin, void *cos2, void *sin2);
+
+    /* out[j] = slope * (s[j] - t), -inf where s[j] > t; not causal: slope * -|s[j] - t|. The gap is formed in
+     * float64 and rounded once. */
+    void (*bias_row)(ptrdiff_t n, double t, const double *s, double slope, bool causal, void *out);
+
+    /* dst[c][r] = factor * src[r][c]; leading sizes in reals. */
+    void (*transpose)(ptrdiff_t rows, ptrdiff_t columns, double factor, const void *src, ptrdiff_t src_lead, void *dst,
+                      ptrdiff_t dst_lead);
+
+    /* ---- tiles: vectors first .. first + n - 1 of each row of `lanes` ---- */
+
+    /* c[r] = (add ? c[r] : 0) + sum_x a(r, x) * b[x] for r < rows, x < inner, where a(r, x) is the real at
+     * a + r * row_stride + x * inner_stride bytes. Scores: rows are keys, a is K; values: rows are channels, a is V. */
+    void (*multiply)(ptrdiff_t rows, ptrdiff_t inner, const char *a, ptrdiff_t row_stride, ptrdiff_t inner_stride,
+                     const void *b, void *c, int first, int n, bool add);
+    /* The same for values where some lane must not see some row of V: adds only where bit `lane` of visible[x] is set,
+     * so that a NaN or infinity in a hidden row of V never meets a zero weight. Slow, and rarely called. */
+    void (*multiply_visible)(ptrdiff_t rows, ptrdiff_t inner, const char *a, ptrdiff_t row_stride,
+                             ptrdiff_t inner_stride, const void *b, void *c, int first, int n,
+                             const uint64_t *visible);
+
+    /* no NaN, no infinity in rows x n reals */
+    bool (*all_finite)(ptrdiff_t rows, ptrdiff_t n, const char *a, ptrdiff_t row_stride);
+
+    /* scores[j] += slope * -|s[j] - t|, the gap formed in float64 and rounded once; slope has one real a lane. */
+    void (*slide)(ptrdiff_t keys, int first, int n, const double *t, const double *s, const void *slope, void *scores);
+    /* scores += factor * bias; a bias of -inf clears the lane's bit. Anything else stays above -inf. */
+    void (*add_bias)(ptrdiff_t keys, int first, int n, double factor, const void *bias, void *scores,
+                     uint64_t *visible);
+    /* visible[j] &= lanes whose t >= s[j] */
+    void (*causal)(ptrdiff_t keys, int first, int n, const double *t, const double *s, uint64_t *visible);
+    /* scores[j] = -inf where bit `lane` of visible[j] is clear: chosen, not multiplied, so NaN goes too. */
+    void (*hide)(ptrdiff_t keys, int first, int n, const uint64_t *visible, void *scores);
+
+    /* One step of the online softmax in log2 units. scores become weights 2^(score - reference); sum grows by them.
+     * The reference follows the row maximum only when that has grown by more than 16 (a factor 2^16: range, not
+     * precision): then `factor` is what older sums and outputs must be multiplied by, and the vector's bit is set in
+     * the result. A lane that has seen nothing has reference -inf, sum 0. */
+    uint64_t (*softmax)(ptrdiff_t keys, int first, int n, void *scores, void *reference, void *sum, void *factor);
+    /* rows *= factor in the vectors whose bit is set */
+    void (*rescale)(ptrdiff_t rows, uint64_t vectors, const void *factor, void *c);
+    /* Parts of one row over disjoint keys, `stride` reals apart: the whole's reference and sum are written to part 0's
+     * places and factor[i] (lanes apart) is part i's share. */
+    void (*merge)(ptrdiff_t parts, int n, char *reference, char *sum, ptrdiff_t stride_bytes, void *factor);
+    /* c = sum_i factor[i] * part[i], in index order, into part 0 */
+    void (*add_parts)(ptrdiff_t parts, ptrdiff_t rows, int n, const void *factor, char *c, ptrdiff_t stride_bytes);
+    /* factor = 1 / sum (0 where nothing was seen), lse = ln2 * (reference + log2 sum) as float64 */
+    void (*finish)(int n, const void *reference, const void *sum, void *factor, double *lse);
+} pe_real_kernels;
+
+typedef struct {
+    pe_isa isa;
+    pe_real_kernels real[2]; /* float, double */
+    /* dst = src, past the cache; ends with what makes it visible to other threads */
+    void (*stream)(ptrdiff_t bytes, const void *src, void *dst);
+} pe_kernels;
+
+extern const pe_kernels *pe_active; /* written at import and by tests between calls */
+const pe_kernels *pe_kernels_of(pe_isa isa);
+
+#endif

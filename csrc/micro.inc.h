@@ -1,0 +1,84 @@
+/* Every micro-kernel for one instruction set: include after the vector header, with TABLE naming the table to fill. */
+#include "kernels.h"
+
+#include <float.h>
+#include <math.h>
+
+#include "maths.inc.h"
+
+#define CONCAT_(a, b) a##_##b
+#define CONCAT(a, b) CONCAT_(a, b)
+#define FN(name) CONCAT(name, R)
+#define v(name) CONCAT(name, R)
+#define V CONCAT(vec, R)
+#define MASK CONCAT(mask, R)
+#define W CONCAT(W, R)
+
+/* Scalars of callers' memory go through memcpy: it may be unaligned. */
+static inline float scalar_f32(const char *p) {
+    float x;
+    memcpy(&x, p, sizeof x);
+    return x;
+}
+static inline double scalar_f64(const char *p) {
+    double x;
+    memcpy(&x, p, sizeof x);
+    return x;
+}
+
+#define R f32
+#define REAL float
+#define REAL_DTYPE PE_F32
+#define REAL_IS_FLOAT 1
+#define REAL_MAX FLT_MAX
+#define STORE_FROM_F64 store_narrow_f32
+#include "rows.inc.h"
+#include "tile.inc.h"
+#undef R
+#undef REAL
+#undef REAL_DTYPE
+#undef REAL_IS_FLOAT
+#undef REAL_MAX
+#undef STORE_FROM_F64
+
+static inline double widen_at(pe_dtype dtype, const char *p) {
+    float x;
+    if (dtype == PE_F64) return scalar_f64(p);
+    load_row_f32(dtype, 1, p, &x);
+    return x;
+}
+
+#define R f64
+#define REAL double
+#define REAL_DTYPE PE_F64
+#define REAL_IS_FLOAT 0
+#define REAL_MAX DBL_MAX
+#define STORE_FROM_F64 store_f64
+#include "rows.inc.h"
+#include "tile.inc.h"
+
+static void stream(ptrdiff_t bytes, const void *src, void *dst) {
+    const char *from = src;
+    char *to = dst;
+    ptrdiff_t head = (ptrdiff_t)(-(uintptr_t)to & (STREAM_BYTES - 1));
+    if (head > bytes) head = bytes;
+    memcpy(to, from, (size_t)head);
+    ptrdiff_t i = head;
+    for (; i + STREAM_BYTES <= bytes; i += STREAM_BYTES) stream_line(to + i, from + i);
+    memcpy(to + i, from + i, (size_t)(bytes - i));
+    stream_end();
+}
+
+#define REAL_KERNELS(T, REAL)                                                                                         \
+    {                                                                                                                 \
+        .size = sizeof(REAL), .lanes = PE_LANE_BYTES / (int)sizeof(REAL), .width = W_##T, .load_row = load_row_##T,   \
+        .store_row = store_row_##T, .sincos_row = sincos_row_##T, .rotate_half = rotate_half_##T,                     \
+        .rotate_pairs = rotate_pairs_##T, .double_tables = double_tables_##T, .bias_row = bias_row_##T,               \
+        .transpose = transpose_##T, .multiply = multiply_##T, .multiply_visible = multiply_visible_##T,               \
+        .all_finite = all_finite_##T, .slide = slide_##T, .add_bias = add_bias_##T, .causal = causal_##T, .hide = hide_##T,                         \
+        .softmax = softmax_##T, .rescale = rescale_##T, .merge = merge_##T, .add_parts = add_parts_##T,               \
+        .finish = finish_##T,                                                                                         \
+    }
+
+const pe_kernels TABLE = {
+    .isa = ISA, .real = {REAL_KERNELS(f32, float), REAL_KERNELS(f64, double)}, .stream = stream};

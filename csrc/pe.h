@@ -1,0 +1,89 @@
+/* The C contract of pe: what the binding (module.c) may ask of the kernels.
+ *
+ * One alphabet: B batch, H query heads, K key/value heads, M queries, N keys, D head width, V value width,
+ * L planes, t query position, s key position. Nothing here knows Python: shapes and strides are checked by the
+ * caller, a function returns a status, and nothing is written when that status is PE_NO_MEMORY. */
+#ifndef PE_H
+#define PE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* NumPy 2 allows 64 axes; every strided loop below is sized for it. */
+#define PE_MAX_AXES 64
+
+typedef enum { PE_OK, PE_NO_MEMORY, PE_INTERRUPTED } pe_status;
+typedef enum { PE_F16, PE_BF16, PE_F32, PE_F64, PE_I64, PE_BOOL } pe_dtype;
+
+/* An operand broadcast to the shape of its op: an axis it does not have, or has with length 1, has stride 0.
+ * data NULL means "not given". Strides are in bytes and may be anything: negative, unaligned, zero. */
+typedef struct {
+    char *data;
+    pe_dtype dtype;
+    ptrdiff_t stride[PE_MAX_AXES];
+} pe_view;
+
+static inline ptrdiff_t pe_itemsize(pe_dtype t) {
+    static const ptrdiff_t size[] = {2, 2, 4, 8, 8, 1};
+    return size[t];
+}
+
+/* 16-bit and float32 values are computed in float32, float64 in float64. */
+static inline bool pe_is_double(pe_dtype values) { return values == PE_F64; }
+
+/* How the 2L rotated coordinates of a row are paired into planes, and by what they turn: plane l turns by
+ * sum_a positions[a] * freqs[a, l], and is multiplied by the amplitude. The 2L coordinates are `blocks` equal
+ * runs; within a run of 2w, interleaved pairs (2l, 2l+1), half pairs (l, l+w). */
+typedef struct {
+    ptrdiff_t planes; /* L */
+    int axes, blocks;
+    bool half;
+    double amplitude;
+    const double *freqs; /* (axes, L), C order */
+} pe_plan;
+
+#define PE_MAX_POSITION_AXES 8
+
+/* x (..., D) -> out (..., D), last axes contiguous; out may be x itself. Either positions, one view per axis of
+ * the plan over the leading axes of x, or tables cos, sin over all axes of x (last axis L). */
+typedef struct {
+    int ndim;
+    ptrdiff_t shape[PE_MAX_AXES];
+    pe_view x, out;
+    pe_plan plan;
+    pe_view positions[PE_MAX_POSITION_AXES];
+    pe_view cos, sin;
+    bool inverse;
+    int num_threads;
+} pe_rope_params;
+pe_status pe_rope(const pe_rope_params *p);
+
+/* out[..., i, j] = -slope * (t_i - s_j), -inf where s_j > t_i; not causal: -slope * |t_i - s_j|. Positions and
+ * slopes are float64; t has stride 0 along N, s along M, slope along both. out's last axis is contiguous. */
+typedef struct {
+    int ndim;
+    ptrdiff_t shape[PE_MAX_AXES]; /* ..., M, N */
+    pe_view t, s, slope, out;
+    bool causal;
+    int num_threads;
+} pe_bias_params;
+pe_status pe_bias(const pe_bias_params *p);
+
+/* out (..., H, M, V) = softmax(scale q k^T + bias - slope |t - s|, over what is visible) v. Axes of the batch come
+ * first in every view; then for q, out: H, M, row; k, v: K, N, row; mask, bias: H, M, N; t: H, M; s: K, N; lse: H, M.
+ * Rows of q, k, v, out are contiguous. slope is (H,) float64, t and s float64 (NULL: the last M of 0..N-1, and
+ * 0..N-1). A key is visible when mask is true there and, if causal, s <= t. */
+typedef struct {
+    int batch_ndim;
+    ptrdiff_t batch[PE_MAX_AXES];
+    ptrdiff_t H, K, M, N, D, V;
+    pe_view q, k, v, out, lse, mask, bias, t, s, slope;
+    bool causal, rotate;
+    pe_plan plan; /* one axis; queries turn by t, keys by s */
+    double scale;
+    int num_threads;
+} pe_attention_params;
+pe_status pe_attention(const pe_attention_params *p);
+
+#endif

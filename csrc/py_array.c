@@ -1,0 +1,138 @@
+#include "py_array.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ml_dtypes registers bfloat16 at run time, under a number of its own. It is recognised where the user has imported
+ * it, and never imported from here. */
+static bool is_bfloat16(PyArray_Descr *d) {
+    static int known = -1;
+    if (d->type_num == known) return true;
+    if (d->type_num < NPY_USERDEF || PyDataType_ELSIZE(d) != 2) return false;
+    bool found = false;
+    PyObject *name = PyUnicode_FromString("ml_dtypes");
+    PyObject *module = name ? PyImport_GetModule(name) : NULL;
+    PyObject *type = module ? PyObject_GetAttrString(module, "bfloat16") : NULL;
+    if (type && PyType_Check(type)) {
+        PyArray_Descr *theirs = PyArray_DescrFromTypeObject(type);
+        found = theirs && theirs->type_num == d->type_num;
+        if (found) known = d->type_num;
+        Py_XDECREF((PyObject *)theirs);
+    }
+    PyErr_Clear();
+    Py_XDECREF(type);
+    Py_XDECREF(module);
+    Py_XDECREF(name);
+    return found;
+}
+
+int pe_array_dtype(PyObject *o) {
+    if (!PyArray_CheckExact(o)) return -1;
+    PyArray_Descr *d = PyArray_DESCR(as_array(o));
+    if (!PyArray_ISNBO(d->byteorder)) return -1;
+    switch (d->type_num) {
+    case NPY_HALF: return PE_F16;
+    case NPY_FLOAT: return PE_F32;
+    case NPY_DOUBLE: return PE_F64;
+    case NPY_BOOL: return PE_BOOL;
+    case NPY_LONG:
+    case NPY_LONGLONG: return PyDataType_ELSIZE(d) == 8 ? PE_I64 : -1;
+    default: return is_bfloat16(d) ? PE_BF16 : -1;
+    }
+}
+
+bool pe_view_of(PyObject *o, int ndim, const ptrdiff_t *shape, pe_view *view) {
+    const int own = axis_count(o);
+    if (own > ndim) return false;
+    view->data = PyArray_BYTES(as_array(o));
+    view->dtype = (pe_dtype)pe_array_dtype(o);
+    for (int i = 0; i < ndim; i++) {
+        const int axis = i - (ndim - own);
+        view->stride[i] = 0;
+        if (axis < 0) continue;
+        if (axis_size(o, axis) == shape[i]) view->stride[i] = shape[i] == 1 ? 0 : axis_stride(o, axis);
+        else if (axis_size(o, axis) != 1) return false;
+    }
+    return true;
+}
+
+bool pe_last_axis_contiguous(PyObject *o) {
+    const int last = axis_count(o) - 1;
+    return axis_size(o, last) <= 1 || axis_stride(o, last) == (ptrdiff_t)PyArray_ITEMSIZE(as_array(o));
+}
+
+bool pe_same_view(PyObject *a, PyObject *b) {
+    if (PyArray_DATA(as_array(a)) != PyArray_DATA(as_array(b)) || axis_count(a) != axis_count(b)) return false;
+    for (int i = 0; i < axis_count(a); i++)
+        if (axis_size(a, i) != axis_size(b, i) || (axis_size(a, i) > 1 && axis_stride(a, i) != axis_stride(b, i)))
+            return false;
+    return pe_array_dtype(a) == pe_array_dtype(b);
+}
+
+static void bounds(PyObject *o, uintptr_t *low, uintptr_t *high) {
+    *low = *high = (uintptr_t)PyArray_DATA(as_array(o));
+    for (int i = 0; i < axis_count(o); i++) {
+        if (axis_size(o, i) == 0) {
+            *high = *low;
+            return;
+        }
+        const ptrdiff_t reach = (axis_size(o, i) - 1) * axis_stride(o, i);
+        if (reach < 0) *low += (uintptr_t)reach;
+        else *high += (uintptr_t)reach;
+    }
+    *high += (uintptr_t)PyArray_ITEMSIZE(as_array(o));
+}
+
+bool pe_may_overlap(PyObject *a, PyObject *b) {
+    uintptr_t a0, a1, b0, b1;
+    bounds(a, &a0, &a1);
+    bounds(b, &b0, &b1);
+    return a0 < b1 && b0 < a1;
+}
+
+bool pe_is_output(PyObject *o, pe_dtype dtype, int ndim, const ptrdiff_t *shape) {
+    if (pe_array_dtype(o) != (int)dtype || axis_count(o) != ndim || !PyArray_ISWRITEABLE(as_array(o))) return false;
+    for (int i = 0; i < ndim; i++) {
+        if (axis_size(o, i) != shape[i]) return false;
+        if (shape[i] > 1 && axis_stride(o, i) == 0) return false;
+    }
+    return ndim == 0 || pe_last_axis_contiguous(o);
+}
+
+PyObject *pe_new_like(PyObject *like, int ndim, const ptrdiff_t *shape) {
+    npy_intp dims[PE_MAX_AXES];
+    for (int i = 0; i < ndim; i++) dims[i] = (npy_intp)shape[i];
+    PyArray_Descr *d = PyArray_DESCR(as_array(like));
+    Py_INCREF((PyObject *)d);
+    return PyArray_Empty(ndim, dims, d, 0);
+}
+
+bool pe_are_positions(PyObject *o) {
+    const int dtype = pe_array_dtype(o), n = axis_count(o);
+    if (dtype != PE_F64 && dtype != PE_I64) return false;
+    ptrdiff_t index[PE_MAX_AXES] = {0};
+    const char *row = PyArray_BYTES(as_array(o));
+    for (int i = 0; i < n; i++)
+        if (axis_size(o, i) == 0) return true;
+    for (;;) {
+        const ptrdiff_t count = n ? axis_size(o, n - 1) : 1, stride = n ? axis_stride(o, n - 1) : 0;
+        for (ptrdiff_t i = 0; i < count; i++) {
+            double x;
+            memcpy(&x, row + i * stride, sizeof x);
+            if (dtype == PE_I64) {
+                int64_t whole;
+                memcpy(&whole, row + i * stride, sizeof whole);
+                x = (double)whole;
+            }
+            if (!(fabs(x) <= 0x1p53)) return false;
+        }
+        int axis = n - 2;
+        for (; axis >= 0; axis--) { /* the next row, like an odometer */
+            row += axis_stride(o, axis);
+            if (++index[axis] < axis_size(o, axis)) break;
+            row -= axis_size(o, axis) * axis_stride(o, axis);
+            index[axis] = 0;
+        }
+        if (axis < 0) return true;
+    }
+}

@@ -1,0 +1,41 @@
+/* NumPy arrays as views: what the binding needs of an array's header, and nothing of its values. */
+#ifndef PE_PY_ARRAY_H
+#define PE_PY_ARRAY_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#define NPY_TARGET_VERSION NPY_2_0_API_VERSION
+#define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
+#define PY_ARRAY_UNIQUE_SYMBOL pe_numpy_api
+#ifndef PE_IMPORTS_NUMPY
+#define NO_IMPORT_ARRAY
+#endif
+#include <numpy/arrayobject.h>
+
+#include "pe.h"
+
+/* A base-class array of native byte order and one of our dtypes; -1 otherwise, without an exception. */
+int pe_array_dtype(PyObject *o);
+
+static inline PyArrayObject *as_array(PyObject *o) { return (PyArrayObject *)o; }
+static inline ptrdiff_t axis_size(PyObject *o, int i) { return (ptrdiff_t)PyArray_DIM(as_array(o), i); }
+static inline ptrdiff_t axis_stride(PyObject *o, int i) { return (ptrdiff_t)PyArray_STRIDE(as_array(o), i); }
+static inline int axis_count(PyObject *o) { return PyArray_NDIM(as_array(o)); }
+
+/* data and dtype of o; its axes broadcast from the right to shape[0 .. ndim-1]. false when they do not fit. */
+bool pe_view_of(PyObject *o, int ndim, const ptrdiff_t *shape, pe_view *view);
+
+bool pe_last_axis_contiguous(PyObject *o);
+bool pe_same_view(PyObject *a, PyObject *b);
+bool pe_may_overlap(PyObject *a, PyObject *b); /* judged by address bounds */
+
+/* May be written as a result: this shape and dtype, writable, no axis that repeats one element, rows contiguous. */
+bool pe_is_output(PyObject *o, pe_dtype dtype, int ndim, const ptrdiff_t *shape);
+/* A new C-order array of like's dtype. */
+PyObject *pe_new_like(PyObject *like, int ndim, const ptrdiff_t *shape);
+
+/* every element of a float64 or int64 array is finite and at most 2^53 in size */
+bool pe_are_positions(PyObject *o);
+
+#endif

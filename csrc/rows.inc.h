@@ -1,0 +1,161 @@
+/* Row kernels for one kind of real, written once in vector names: conversion, angles, rotation, bias, transposition.
+ * R is f32 or f64, REAL the C type; v(name) is the vector name for it. */
+
+#define TAIL(n, W) ((int)((n) % (W)))
+
+static void FN(load_row)(pe_dtype dtype, ptrdiff_t n, const void *src, void *reals) {
+    const char *from = src;
+    REAL *to = reals;
+    const ptrdiff_t item = pe_itemsize(dtype);
+    if (dtype == REAL_DTYPE) {
+        memcpy(to, from, (size_t)(n * item));
+        return;
+    }
+#if REAL_IS_FLOAT
+    ptrdiff_t i = 0;
+    if (dtype == PE_F64) { /* a float64 bias or table beside float32 values */
+        for (; i < n; i++) to[i] = (float)scalar_f64(from + i * 8);
+        return;
+    }
+    char last[2 * W_f32] = {0};
+    for (; i + W_f32 <= n; i += W_f32)
+        store_f32(to + i, dtype == PE_F16 ? load_half(from + i * 2) : load_bfloat(from + i * 2));
+    if (i < n) {
+        memcpy(last, from + i * 2, (size_t)(n - i) * 2);
+        store_n_f32(to + i, dtype == PE_F16 ? load_half(last) : load_bfloat(last), (int)(n - i));
+    }
+#else
+    for (ptrdiff_t i = 0; i < n; i++) to[i] = widen_at(dtype, from + i * item);
+#endif
+}
+
+static void FN(store_row)(pe_dtype dtype, ptrdiff_t n, const void *reals, void *dst) {
+    const REAL *from = reals;
+    char *to = dst;
+    if (dtype == REAL_DTYPE) {
+        memcpy(to, from, (size_t)(n * pe_itemsize(dtype)));
+        return;
+    }
+#if REAL_IS_FLOAT
+    char last[2 * W_f32];
+    ptrdiff_t i = 0;
+    for (; i + W_f32 <= n; i += W_f32) {
+        if (dtype == PE_F16) store_half(to + i * 2, load_f32(from + i));
+        else store_bfloat(to + i * 2, load_f32(from + i));
+    }
+    if (i < n) {
+        vec_f32 rest = load_n_f32(from + i, (int)(n - i));
+        if (dtype == PE_F16) store_half(last, rest);
+        else store_bfloat(last, rest);
+        memcpy(to + i * 2, last, (size_t)(n - i) * 2);
+    }
+#endif
+}
+
+static void FN(sincos_row)(const pe_turns *turns, const double *position, void *cos, void *sin) {
+    REAL *cos_out = cos, *sin_out = sin;
+    const vec_f64 amplitude = set1_f64(turns->amplitude), signed_amplitude = set1_f64(turns->sign * turns->amplitude);
+    const vec_f64 four = set1_f64(4), fourth = set1_f64(0.25);
+    for (ptrdiff_t l = 0; l < turns->padded; l += W_f64) {
+        vec_f64 quarter = zero_f64(), rest = zero_f64();
+        for (int a = 0; a < turns->axes; a++) {
+            vec_f64 p = set1_f64(position[a]), high = load_f64(turns->high + a * turns->padded + l);
+            vec_f64 low = load_f64(turns->low + a * turns->padded + l);
+            /* the product to 106 bits; its head loses whole quarters exactly before the tail is added */
+            vec_f64 head = mul_f64(p, high);
+            vec_f64 tail = fma_f64(p, low, product_tail(p, high, head));
+            vec_f64 q = round_f64(mul_f64(head, four));
+            rest = add_f64(rest, add_f64(sub_f64(head, mul_f64(q, fourth)), tail));
+            quarter = add_f64(quarter, sub_f64(q, mul_f64(four, round_f64(mul_f64(q, fourth)))));
+        }
+        vec_f64 q = round_f64(mul_f64(rest, four)), c, s;
+        rest = sub_f64(rest, mul_f64(q, fourth));
+        quarter = add_f64(quarter, q);
+        quarter = sub_f64(quarter, mul_f64(four, round_f64(mul_f64(quarter, fourth))));
+        sincos_turns(quarter, rest, &c, &s);
+        STORE_FROM_F64(cos_out + l, mul_f64(c, amplitude));
+        STORE_FROM_F64(sin_out + l, mul_f64(s, signed_amplitude));
+    }
+}
+
+static void FN(double_tables)(ptrdiff_t planes, const void *cos, const void *sin, void *cos2, void *sin2) {
+    const REAL *c = cos, *s = sin;
+    REAL *c2 = cos2, *s2 = sin2;
+    for (ptrdiff_t l = 0; l < planes; l++) {
+        c2[2 * l] = c2[2 * l + 1] = c[l];
+        s2[2 * l] = -s[l];
+        s2[2 * l + 1] = s[l];
+    }
+}
+
+static void FN(rotate_half)(ptrdiff_t planes, const char *x, const void *cos, const void *sin, char *out) {
+    const REAL *cosines = cos, *sines = sin;
+    const ptrdiff_t z = (ptrdiff_t)sizeof(REAL), w = planes * z;
+    ptrdiff_t l = 0;
+    for (; l + W <= planes; l += W) {
+        V a = v(load)(x + l * z), b = v(load)(x + w + l * z), c = v(load)(cosines + l), s = v(load)(sines + l);
+        v(store)(out + l * z, v(sub)(v(mul)(a, c), v(mul)(b, s)));
+        v(store)(out + w + l * z, v(fma)(a, s, v(mul)(b, c)));
+    }
+    if (l < planes) {
+        const int n = TAIL(planes, W);
+        V a = v(load_n)(x + l * z, n), b = v(load_n)(x + w + l * z, n);
+        V c = v(load_n)(cosines + l, n), s = v(load_n)(sines + l, n);
+        v(store_n)(out + l * z, v(sub)(v(mul)(a, c), v(mul)(b, s)), n);
+        v(store_n)(out + w + l * z, v(fma)(a, s, v(mul)(b, c)), n);
+    }
+}
+
+static void FN(rotate_pairs)(ptrdiff_t planes, const char *x, const void *cos2, const void *sin2, char *out) {
+    const REAL *c2 = cos2, *s2 = sin2;
+    const ptrdiff_t z = (ptrdiff_t)sizeof(REAL), n = 2 * planes;
+#if W_f32 == 1
+    for (ptrdiff_t i = 0; i < n; i += 2) {
+        V a = v(load)(x + i * z), b = v(load)(x + (i + 1) * z);
+        v(store)(out + i * z, a * c2[i] + b * s2[i]);
+        v(store)(out + (i + 1) * z, b * c2[i + 1] + a * s2[i + 1]);
+    }
+#else
+    ptrdiff_t i = 0;
+    for (; i + W <= n; i += W) {
+        V a = v(load)(x + i * z);
+        v(store)(out + i * z, v(fma)(a, v(load)(c2 + i), v(mul)(v(swap_pairs)(a), v(load)(s2 + i))));
+    }
+    if (i < n) {
+        const int rest = TAIL(n, W);
+        V a = v(load_n)(x + i * z, rest), c = v(load_n)(c2 + i, rest), s = v(load_n)(s2 + i, rest);
+        v(store_n)(out + i * z, v(fma)(a, c, v(mul)(v(swap_pairs)(a), s)), rest);
+    }
+#endif
+}
+
+static inline V FN(bias_of)(V gap, V slope, bool causal) { /* gap = s - t */
+    if (causal) return v(select)(v(gt)(gap, v(zero)()), v(set1)(-(REAL)INFINITY), v(mul)(slope, gap));
+    return v(mul)(slope, v(min)(gap, v(sub)(v(zero)(), gap)));
+}
+
+static void FN(bias_row)(ptrdiff_t n, double t, const double *s, double slope, bool causal, void *out) {
+    REAL *to = out;
+    const V slopes = v(set1)((REAL)slope);
+    const vec_f64 query = set1_f64(t);
+    ptrdiff_t j = 0;
+    for (; j + W <= n; j += W) v(store)(to + j, FN(bias_of)(v(difference)(s + j, query), slopes, causal));
+    if (j < n) {
+        double last[W] = {0};
+        memcpy(last, s + j, (size_t)(n - j) * sizeof *s);
+        v(store_n)(to + j, FN(bias_of)(v(difference)(last, query), slopes, causal), (int)(n - j));
+    }
+}
+
+/* In blocks of 16 x 16, so that both sides stay within a few cache lines. */
+static void FN(transpose)(ptrdiff_t rows, ptrdiff_t columns, double factor, const void *src, ptrdiff_t src_lead,
+                          void *dst, ptrdiff_t dst_lead) {
+    const REAL *from = src, scale = (REAL)factor;
+    REAL *to = dst;
+    for (ptrdiff_t r0 = 0; r0 < rows; r0 += 16)
+        for (ptrdiff_t c0 = 0; c0 < columns; c0 += 16) {
+            const ptrdiff_t r1 = r0 + 16 < rows ? r0 + 16 : rows, c1 = c0 + 16 < columns ? c0 + 16 : columns;
+            for (ptrdiff_t c = c0; c < c1; c++)
+                for (ptrdiff_t r = r0; r < r1; r++) to[c * dst_lead + r] = scale * from[r * src_lead + c];
+        }
+}

@@ -1,0 +1,244 @@
+/* Tile kernels for one kind of real, written once in vector names: the matrix product with queries in the lanes, and
+ * what happens to a tile of scores between its two products. Contracts: kernels.h. */
+
+#define LANES (PE_LANE_BYTES / (int)sizeof(REAL))
+
+/* The loop is unrolled by hand through these macros: clang ignores gcc's unroll pragma (22 % of peak), and gcc folds
+ * the shared loads of b into every FMA unless each is pinned in a register (58 % of peak on AVX2). */
+#if COLUMNS == 4
+#define EACH_COLUMN(DO, r) DO(r, 0) DO(r, 1) DO(r, 2) DO(r, 3)
+#else
+#define EACH_COLUMN(DO, r) DO(r, 0) DO(r, 1)
+#endif
+#define ONE_COLUMN(DO, r) DO(r, 0)
+#define ROWS_6(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5)
+#define ROWS_4(DO) DO(0) DO(1) DO(2) DO(3)
+#define ROWS_2(DO) DO(0) DO(1)
+#define ROWS_1(DO) DO(0)
+
+#define DECLARE(r, c) V sum_##r##_##c = add ? v(load)(out + (r) * LANES + (c) * W) : v(zero)();
+#define DECLARE_ROW(r)                                                                                                \
+    const char *row_##r = a + (r) * row_stride;                                                                       \
+    COLUMN_SET(DECLARE, r)
+#define LOAD_B(r, c)                                                                                                  \
+    V b_##c = v(load)(from + (c) * W);                                                                                \
+    v(pin)(&b_##c);
+#define STEP(r, c) sum_##r##_##c = v(fma)(value, b_##c, sum_##r##_##c);
+#define STEP_ROW(r)                                                                                                   \
+    {                                                                                                                 \
+        const V value = v(set1)(v(scalar)(row_##r + at));                                                             \
+        COLUMN_SET(STEP, r)                                                                                           \
+    }
+#define PUT(r, c) v(store)(out + (r) * LANES + (c) * W, sum_##r##_##c);
+#define PUT_ROW(r) COLUMN_SET(PUT, r)
+
+#define MULTIPLY_BLOCK(name, ROW_SET)                                                                                 \
+    static inline void FN(name)(ptrdiff_t inner, const char *a, ptrdiff_t row_stride, ptrdiff_t inner_stride,         \
+                                const REAL *b, REAL *out, bool add) {                                                 \
+        ROW_SET(DECLARE_ROW)                                                                                          \
+        const REAL *from = b;                                                                                         \
+        for (ptrdiff_t x = 0, at = 0; x < inner; x++, at += inner_stride, from += LANES) {                            \
+            COLUMN_SET(LOAD_B, 0)                                                                                     \
+            ROW_SET(STEP_ROW)                                                                                         \
+        }                                                                                                             \
+        ROW_SET(PUT_ROW)                                                                                              \
+    }
+
+#define COLUMN_SET EACH_COLUMN
+MULTIPLY_BLOCK(wide_6, ROWS_6)
+MULTIPLY_BLOCK(wide_4, ROWS_4)
+MULTIPLY_BLOCK(wide_2, ROWS_2)
+MULTIPLY_BLOCK(wide_1, ROWS_1)
+#undef COLUMN_SET
+#define COLUMN_SET ONE_COLUMN
+MULTIPLY_BLOCK(thin_6, ROWS_6)
+MULTIPLY_BLOCK(thin_1, ROWS_1)
+#undef COLUMN_SET
+
+static void FN(multiply)(ptrdiff_t rows, ptrdiff_t inner, const char *a, ptrdiff_t row_stride, ptrdiff_t inner_stride,
+                         const void *b, void *c, int first, int n, bool add) {
+    for (int vector = first; vector < first + n;) {
+        const REAL *from = (const REAL *)b + vector * W;
+        REAL *out = (REAL *)c + vector * W;
+        ptrdiff_t r = 0;
+        if (vector + COLUMNS <= first + n) {
+            for (; r + 6 <= rows; r += 6)
+                FN(wide_6)(inner, a + r * row_stride, row_stride, inner_stride, from, out + r * LANES, add);
+            for (; r + 4 <= rows; r += 4)
+                FN(wide_4)(inner, a + r * row_stride, row_stride, inner_stride, from, out + r * LANES, add);
+            for (; r + 2 <= rows; r += 2)
+                FN(wide_2)(inner, a + r * row_stride, row_stride, inner_stride, from, out + r * LANES, add);
+            for (; r < rows; r++)
+                FN(wide_1)(inner, a + r * row_stride, row_stride, inner_stride, from, out + r * LANES, add);
+            vector += COLUMNS;
+        } else {
+            for (; r + 6 <= rows; r += 6)
+                FN(thin_6)(inner, a + r * row_stride, row_stride, inner_stride, from, out + r * LANES, add);
+            for (; r < rows; r++)
+                FN(thin_1)(inner, a + r * row_stride, row_stride, inner_stride, from, out + r * LANES, add);
+            vector++;
+        }
+    }
+}
+
+static void FN(multiply_visible)(ptrdiff_t rows, ptrdiff_t inner, const char *a, ptrdiff_t row_stride,
+                                 ptrdiff_t inner_stride, const void *b, void *c, int first, int n,
+                                 const uint64_t *visible) {
+    for (ptrdiff_t r = 0; r < rows; r++)
+        for (int vector = first; vector < first + n; vector++) {
+            REAL *out = (REAL *)c + r * LANES + vector * W;
+            V sum = v(load)(out);
+            for (ptrdiff_t x = 0; x < inner; x++) {
+                V value = v(set1)(v(scalar)(a + r * row_stride + x * inner_stride));
+                V weight = v(load)((const REAL *)b + x * LANES + vector * W);
+                sum = v(select)(v(from_bits)(visible[x] >> (vector * W)), v(fma)(value, weight, sum), sum);
+            }
+            v(store)(out, sum);
+        }
+}
+
+static void FN(slide)(ptrdiff_t keys, int first, int n, const double *t, const double *s, const void *slope,
+                      void *scores) {
+    for (int vector = first; vector < first + n; vector++) {
+        const V slopes = v(load)((const REAL *)slope + vector * W);
+        REAL *score = (REAL *)scores + vector * W;
+        for (ptrdiff_t j = 0; j < keys; j++, score += LANES) {
+            V gap = v(difference)(t + vector * W, set1_f64(s[j]));
+            v(store)(score, v(fma)(slopes, v(min)(gap, v(sub)(v(zero)(), gap)), v(load)(score)));
+        }
+    }
+}
+
+static void FN(add_bias)(ptrdiff_t keys, int first, int n, double factor, const void *bias, void *scores,
+                         uint64_t *visible) {
+    /* A finite bias keeps its key visible even where the sum would overflow (masks made of the smallest finite
+     * number): a row of nothing else is then uniform, as in the textbook, and not empty. */
+    const V lowest = v(set1)(-REAL_MAX), scale = v(set1)((REAL)factor);
+    for (ptrdiff_t j = 0; j < keys; j++)
+        for (int vector = first; vector < first + n; vector++) {
+            REAL *score = (REAL *)scores + j * LANES + vector * W;
+            V b = v(load)((const REAL *)bias + j * LANES + vector * W);
+            visible[j] &= ~(v(to_bits)(v(gt)(lowest, b)) << (vector * W));
+            v(store)(score, v(max)(lowest, v(fma)(b, scale, v(load)(score))));
+        }
+}
+
+static void FN(causal)(ptrdiff_t keys, int first, int n, const double *t, const double *s, uint64_t *visible) {
+    const int from = first * W, to = (first + n) * W;
+    for (ptrdiff_t j = 0; j < keys; j++) {
+        uint64_t seen = 0;
+        const vec_f64 key = set1_f64(s[j]);
+        for (int lane = from; lane < to; lane += W_f64)
+            seen |= to_bits_f64(ge_f64(load_f64(t + lane), key)) << lane;
+        visible[j] &= seen;
+    }
+}
+
+static void FN(hide)(ptrdiff_t keys, int first, int n, const uint64_t *visible, void *scores) {
+    const V nothing = v(set1)(-(REAL)INFINITY);
+    for (ptrdiff_t j = 0; j < keys; j++)
+        for (int vector = first; vector < first + n; vector++) {
+            REAL *score = (REAL *)scores + j * LANES + vector * W;
+            v(store)(score, v(select)(v(from_bits)(visible[j] >> (vector * W)), v(load)(score), nothing));
+        }
+}
+
+/* x - x is 0 for a finite x and NaN otherwise. */
+static bool FN(all_finite)(ptrdiff_t rows, ptrdiff_t n, const char *a, ptrdiff_t row_stride) {
+    V sum = v(zero)();
+    for (ptrdiff_t r = 0; r < rows; r++) {
+        const char *row = a + r * row_stride;
+        ptrdiff_t i = 0;
+        for (; i + W <= n; i += W) {
+            V x = v(load)(row + i * (ptrdiff_t)sizeof(REAL));
+            sum = v(add)(sum, v(sub)(x, x));
+        }
+        if (i < n) {
+            V x = v(load_n)(row + i * (ptrdiff_t)sizeof(REAL), TAIL(n, W));
+            sum = v(add)(sum, v(sub)(x, x));
+        }
+    }
+    const uint64_t all = W == 64 ? ~(uint64_t)0 : ((uint64_t)1 << W) - 1;
+    return v(to_bits)(v(ge)(sum, v(zero)())) == all;
+}
+
+/* Stands in for -inf as a reference, so that -inf - reference is -inf and never NaN. */
+static inline V FN(finite)(V reference) { return v(max)(v(set1)(-REAL_MAX), reference); }
+
+static uint64_t FN(softmax)(ptrdiff_t keys, int first, int n, void *scores, void *reference, void *sum, void *factor) {
+    uint64_t moved = 0;
+    for (int vector = first; vector < first + n; vector++) {
+        REAL *score = (REAL *)scores + vector * W, *ref = (REAL *)reference + vector * W;
+        V largest = v(set1)(-(REAL)INFINITY), old = v(load)(ref), total = v(load)((REAL *)sum + vector * W);
+        for (ptrdiff_t j = 0; j < keys; j++) largest = v(max)(largest, v(load)(score + j * LANES));
+        const MASK grew = v(gt)(largest, v(add)(old, v(set1)(16)));
+        if (v(to_bits)(grew)) {
+            V fresh = v(select)(grew, largest, old);
+            V shrink = v(select)(grew, v(exp2)(v(sub)(old, fresh)), v(set1)(1));
+            total = v(mul)(total, shrink);
+            v(store)(ref, fresh);
+            v(store)((REAL *)factor + vector * W, shrink);
+            old = fresh;
+            moved |= (uint64_t)1 << vector;
+        }
+        const V base = FN(finite)(old);
+        for (ptrdiff_t j = 0; j < keys; j++) {
+            V weight = v(exp2)(v(sub)(v(load)(score + j * LANES), base));
+            v(store)(score + j * LANES, weight);
+            total = v(add)(total, weight);
+        }
+        v(store)((REAL *)sum + vector * W, total);
+    }
+    return moved;
+}
+
+static void FN(rescale)(ptrdiff_t rows, uint64_t vectors, const void *factor, void *c) {
+    for (int vector = 0; vector < LANES / W; vector++) {
+        if (!(vectors >> vector & 1)) continue;
+        const V f = v(load)((const REAL *)factor + vector * W);
+        REAL *at = (REAL *)c + vector * W;
+        for (ptrdiff_t r = 0; r < rows; r++, at += LANES) v(store)(at, v(mul)(v(load)(at), f));
+    }
+}
+
+static void FN(merge)(ptrdiff_t parts, int n, char *reference, char *sum, ptrdiff_t stride_bytes, void *factor) {
+    for (int vector = 0; vector < n; vector++) {
+        const ptrdiff_t at = vector * W * (ptrdiff_t)sizeof(REAL);
+        V largest = v(set1)(-(REAL)INFINITY), total = v(zero)();
+        for (ptrdiff_t i = 0; i < parts; i++)
+            largest = v(max)(largest, v(load)(reference + i * stride_bytes + at));
+        const V base = FN(finite)(largest);
+        for (ptrdiff_t i = 0; i < parts; i++) {
+            V share = v(exp2)(v(sub)(v(load)(reference + i * stride_bytes + at), base));
+            v(store)((REAL *)factor + i * LANES + vector * W, share);
+            total = v(fma)(share, v(load)(sum + i * stride_bytes + at), total);
+        }
+        v(store)(reference + at, largest);
+        v(store)(sum + at, total);
+    }
+}
+
+static void FN(add_parts)(ptrdiff_t parts, ptrdiff_t rows, int n, const void *factor, char *c, ptrdiff_t stride_bytes) {
+    for (ptrdiff_t r = 0; r < rows; r++)
+        for (int vector = 0; vector < n; vector++) {
+            const ptrdiff_t at = (r * LANES + vector * W) * (ptrdiff_t)sizeof(REAL);
+            V total = v(zero)();
+            for (ptrdiff_t i = 0; i < parts; i++) {
+                V share = v(load)((const REAL *)factor + i * LANES + vector * W);
+                total = v(fma)(share, v(load)(c + i * stride_bytes + at), total);
+            }
+            v(store)(c + at, total);
+        }
+}
+
+static void FN(finish)(int n, const void *reference, const void *sum, void *factor, double *lse) {
+    for (int vector = 0; vector < n; vector++) {
+        V total = v(load)((const REAL *)sum + vector * W), empty = v(zero)();
+        /* NaN compares as not positive here but must stay: 1 / NaN is chosen unless the sum is exactly 0 */
+        MASK seen = v(gt)(total, empty), none = v(ge)(empty, total);
+        V inverse = v(div)(v(set1)(1), total);
+        v(store)((REAL *)factor + vector * W, v(select)(none, v(select)(seen, inverse, empty), inverse));
+    }
+    for (int lane = 0; lane < n * W; lane++)
+        lse[lane] = M_LN2 * ((double)((const REAL *)reference)[lane] + log2((double)((const REAL *)sum)[lane]));
+}

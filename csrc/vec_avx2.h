@@ -1,0 +1,118 @@
+/* The vector names on AVX2 with FMA and F16C: 8 floats, 4 doubles. */
+#include <immintrin.h>
+#include <stdint.h>
+#include <string.h>
+
+#define W_f32 8
+#define W_f64 4
+/* vectors side by side in the matrix kernel: 6 x 2 accumulators of 16 registers */
+#define COLUMNS 2
+
+typedef __m256 vec_f32;
+typedef __m256d vec_f64;
+typedef __m256 mask_f32;
+typedef __m256d mask_f64;
+
+static inline __m256i first_n_f32(int n) {
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+static inline __m256i first_n_f64(int n) {
+    return _mm256_cmpgt_epi64(_mm256_set1_epi64x(n), _mm256_setr_epi64x(0, 1, 2, 3));
+}
+
+#define VEC_COMMON(T, P, REAL)                                                                                        \
+    static inline vec_##T zero_##T(void) { return _mm256_setzero_##P(); }                                             \
+    static inline vec_##T set1_##T(REAL x) { return _mm256_set1_##P(x); }                                             \
+    static inline vec_##T load_##T(const void *p) { return _mm256_loadu_##P(p); }                                     \
+    static inline void store_##T(void *p, vec_##T a) { _mm256_storeu_##P(p, a); }                                     \
+    static inline vec_##T load_n_##T(const void *p, int n) { return _mm256_maskload_##P(p, first_n_##T(n)); }         \
+    static inline void store_n_##T(void *p, vec_##T a, int n) { _mm256_maskstore_##P(p, first_n_##T(n), a); }         \
+    static inline vec_##T add_##T(vec_##T a, vec_##T b) { return _mm256_add_##P(a, b); }                              \
+    static inline vec_##T sub_##T(vec_##T a, vec_##T b) { return _mm256_sub_##P(a, b); }                              \
+    static inline vec_##T mul_##T(vec_##T a, vec_##T b) { return _mm256_mul_##P(a, b); }                              \
+    static inline vec_##T div_##T(vec_##T a, vec_##T b) { return _mm256_div_##P(a, b); }                              \
+    static inline vec_##T fma_##T(vec_##T a, vec_##T b, vec_##T c) { return _mm256_fmadd_##P(a, b, c); }              \
+    static inline vec_##T max_##T(vec_##T a, vec_##T b) { return _mm256_max_##P(a, b); }                              \
+    static inline vec_##T min_##T(vec_##T a, vec_##T b) { return _mm256_min_##P(a, b); }                              \
+    static inline vec_##T abs_##T(vec_##T a) { return _mm256_andnot_##P(_mm256_set1_##P((REAL)-0.0), a); }            \
+    static inline vec_##T round_##T(vec_##T a) { return _mm256_round_##P(a, 8); }                                     \
+    static inline mask_##T gt_##T(vec_##T a, vec_##T b) { return _mm256_cmp_##P(a, b, _CMP_GT_OQ); }                  \
+    static inline mask_##T ge_##T(vec_##T a, vec_##T b) { return _mm256_cmp_##P(a, b, _CMP_GE_OQ); }                  \
+    static inline vec_##T select_##T(mask_##T m, vec_##T a, vec_##T b) { return _mm256_blendv_##P(b, a, m); }         \
+    static inline uint64_t to_bits_##T(mask_##T m) { return (uint64_t)(unsigned)_mm256_movemask_##P(m); }             \
+    static inline void pin_##T(vec_##T *a) { __asm__("" : "+x"(*a)); }
+
+VEC_COMMON(f32, ps, float)
+VEC_COMMON(f64, pd, double)
+
+static inline mask_f32 from_bits_f32(uint64_t bits) {
+    __m256i lane = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+    __m256i all = _mm256_and_si256(_mm256_set1_epi32((int)(bits & 0xff)), lane);
+    return _mm256_castsi256_ps(_mm256_cmpeq_epi32(all, lane));
+}
+static inline mask_f64 from_bits_f64(uint64_t bits) {
+    __m256i lane = _mm256_setr_epi64x(1, 2, 4, 8);
+    __m256i all = _mm256_and_si256(_mm256_set1_epi64x((long long)(bits & 0xf)), lane);
+    return _mm256_castsi256_pd(_mm256_cmpeq_epi64(all, lane));
+}
+
+/* a * 2^n for integral n down to where the result is zero: two steps, since one exponent field holds half the
+ * range. n is clamped first; NaN in a stays NaN. */
+static inline vec_f32 scale2_f32(vec_f32 a, vec_f32 n) {
+    __m256i whole = _mm256_cvtps_epi32(_mm256_max_ps(_mm256_min_ps(n, _mm256_set1_ps(200)), _mm256_set1_ps(-250)));
+    __m256i half = _mm256_srai_epi32(whole, 1), rest = _mm256_sub_epi32(whole, half), bias = _mm256_set1_epi32(127);
+    __m256 p = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(half, bias), 23));
+    __m256 q = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(rest, bias), 23));
+    return _mm256_mul_ps(_mm256_mul_ps(a, p), q);
+}
+static inline vec_f64 scale2_f64(vec_f64 a, vec_f64 n) {
+    __m128i whole =
+        _mm256_cvtpd_epi32(_mm256_max_pd(_mm256_min_pd(n, _mm256_set1_pd(1100)), _mm256_set1_pd(-2040)));
+    __m128i half = _mm_srai_epi32(whole, 1), rest = _mm_sub_epi32(whole, half), bias = _mm_set1_epi32(1023);
+    __m256i p = _mm256_slli_epi64(_mm256_cvtepi32_epi64(_mm_add_epi32(half, bias)), 52);
+    __m256i q = _mm256_slli_epi64(_mm256_cvtepi32_epi64(_mm_add_epi32(rest, bias)), 52);
+    return _mm256_mul_pd(_mm256_mul_pd(a, _mm256_castsi256_pd(p)), _mm256_castsi256_pd(q));
+}
+
+static inline vec_f32 swap_pairs_f32(vec_f32 a) { return _mm256_permute_ps(a, 0xb1); }
+static inline vec_f64 swap_pairs_f64(vec_f64 a) { return _mm256_permute_pd(a, 0x5); }
+
+/* (float)(t[i] - s), formed in float64 */
+static inline vec_f32 difference_f32(const double *t, vec_f64 s) {
+    __m128 low = _mm256_cvtpd_ps(_mm256_sub_pd(_mm256_loadu_pd(t), s));
+    __m128 high = _mm256_cvtpd_ps(_mm256_sub_pd(_mm256_loadu_pd(t + 4), s));
+    return _mm256_set_m128(high, low);
+}
+static inline vec_f64 difference_f64(const double *t, vec_f64 s) { return _mm256_sub_pd(_mm256_loadu_pd(t), s); }
+
+/* a * b - product, exactly, where product = a * b rounded */
+static inline vec_f64 product_tail(vec_f64 a, vec_f64 b, vec_f64 product) { return _mm256_fmsub_pd(a, b, product); }
+
+static inline void store_narrow_f32(float *p, vec_f64 a) { _mm_storeu_ps(p, _mm256_cvtpd_ps(a)); }
+
+static inline vec_f32 load_half(const void *p) { return _mm256_cvtph_ps(_mm_loadu_si128(p)); }
+static inline void store_half(void *p, vec_f32 a) {
+    _mm_storeu_si128(p, _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+static inline vec_f32 load_bfloat(const void *p) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(p)), 16));
+}
+/* round to nearest even on the bits; a NaN keeps its sign and becomes quiet */
+static inline void store_bfloat(void *p, vec_f32 a) {
+    __m256i bits = _mm256_castps_si256(a), odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    __m256i rounded = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+    __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
+    __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(a, a, _CMP_UNORD_Q));
+    rounded = _mm256_srli_epi32(_mm256_blendv_epi8(rounded, quiet, nan), 16);
+    __m128i packed = _mm_packus_epi32(_mm256_castsi256_si128(rounded), _mm256_extracti128_si256(rounded, 1));
+    _mm_storeu_si128(p, packed);
+}
+
+/* whole lines past the cache; p is 64-byte aligned */
+#define STREAM_BYTES 64
+static inline void stream_line(void *p, const void *from) {
+    const char *f = from;
+    _mm256_stream_si256((__m256i *)p, _mm256_loadu_si256((const void *)f));
+    _mm256_stream_si256((__m256i *)((char *)p + 32), _mm256_loadu_si256((const void *)(f + 32)));
+}
+static inline void stream_end(void) { _mm_sfence(); }

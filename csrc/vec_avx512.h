@@ -1,0 +1,78 @@
+/* The vector names on AVX-512 (F, BW, DQ, VL): 16 floats, 8 doubles. */
+#include <immintrin.h>
+#include <stdint.h>
+#include <string.h>
+
+#define W_f32 16
+#define W_f64 8
+/* vectors side by side in the matrix kernel: 6 x 4 accumulators of 32 registers */
+#define COLUMNS 4
+
+typedef __m512 vec_f32;
+typedef __m512d vec_f64;
+typedef __mmask16 mask_f32;
+typedef __mmask8 mask_f64;
+
+#define VEC_COMMON(T, P, M, REAL)                                                                                     \
+    static inline vec_##T zero_##T(void) { return _mm512_setzero_##P(); }                                             \
+    static inline vec_##T set1_##T(REAL x) { return _mm512_set1_##P(x); }                                             \
+    static inline vec_##T load_##T(const void *p) { return _mm512_loadu_##P(p); }                                     \
+    static inline void store_##T(void *p, vec_##T a) { _mm512_storeu_##P(p, a); }                                     \
+    static inline vec_##T load_n_##T(const void *p, int n) { return _mm512_maskz_loadu_##P((M)((1u << n) - 1), p); }  \
+    static inline void store_n_##T(void *p, vec_##T a, int n) { _mm512_mask_storeu_##P(p, (M)((1u << n) - 1), a); }   \
+    static inline vec_##T add_##T(vec_##T a, vec_##T b) { return _mm512_add_##P(a, b); }                              \
+    static inline vec_##T sub_##T(vec_##T a, vec_##T b) { return _mm512_sub_##P(a, b); }                              \
+    static inline vec_##T mul_##T(vec_##T a, vec_##T b) { return _mm512_mul_##P(a, b); }                              \
+    static inline vec_##T div_##T(vec_##T a, vec_##T b) { return _mm512_div_##P(a, b); }                              \
+    static inline vec_##T fma_##T(vec_##T a, vec_##T b, vec_##T c) { return _mm512_fmadd_##P(a, b, c); }              \
+    static inline vec_##T max_##T(vec_##T a, vec_##T b) { return _mm512_max_##P(a, b); }                              \
+    static inline vec_##T min_##T(vec_##T a, vec_##T b) { return _mm512_min_##P(a, b); }                              \
+    static inline vec_##T abs_##T(vec_##T a) { return _mm512_abs_##P(a); }                                            \
+    static inline vec_##T round_##T(vec_##T a) { return _mm512_roundscale_##P(a, 8); }                                \
+    static inline vec_##T scale2_##T(vec_##T a, vec_##T n) { return _mm512_scalef_##P(a, n); }                        \
+    static inline M gt_##T(vec_##T a, vec_##T b) { return _mm512_cmp_##P##_mask(a, b, _CMP_GT_OQ); }                  \
+    static inline M ge_##T(vec_##T a, vec_##T b) { return _mm512_cmp_##P##_mask(a, b, _CMP_GE_OQ); }                  \
+    static inline vec_##T select_##T(M m, vec_##T a, vec_##T b) { return _mm512_mask_blend_##P(m, b, a); }            \
+    static inline M from_bits_##T(uint64_t bits) { return (M)bits; }                                                  \
+    static inline uint64_t to_bits_##T(M m) { return m; }                                                             \
+    static inline void pin_##T(vec_##T *a) { __asm__("" : "+v"(*a)); }
+
+VEC_COMMON(f32, ps, __mmask16, float)
+VEC_COMMON(f64, pd, __mmask8, double)
+
+static inline vec_f32 swap_pairs_f32(vec_f32 a) { return _mm512_permute_ps(a, 0xb1); }
+static inline vec_f64 swap_pairs_f64(vec_f64 a) { return _mm512_permute_pd(a, 0x55); }
+
+/* (float)(t[i] - s), formed in float64 */
+static inline vec_f32 difference_f32(const double *t, vec_f64 s) {
+    __m256 low = _mm512_cvtpd_ps(_mm512_sub_pd(_mm512_loadu_pd(t), s));
+    __m256 high = _mm512_cvtpd_ps(_mm512_sub_pd(_mm512_loadu_pd(t + 8), s));
+    return _mm512_insertf32x8(_mm512_castps256_ps512(low), high, 1);
+}
+static inline vec_f64 difference_f64(const double *t, vec_f64 s) { return _mm512_sub_pd(_mm512_loadu_pd(t), s); }
+
+/* a * b - product, exactly, where product = a * b rounded */
+static inline vec_f64 product_tail(vec_f64 a, vec_f64 b, vec_f64 product) { return _mm512_fmsub_pd(a, b, product); }
+
+static inline void store_narrow_f32(float *p, vec_f64 a) { _mm256_storeu_ps(p, _mm512_cvtpd_ps(a)); }
+
+static inline vec_f32 load_half(const void *p) { return _mm512_cvtph_ps(_mm256_loadu_si256(p)); }
+static inline void store_half(void *p, vec_f32 a) {
+    _mm256_storeu_si256(p, _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+static inline vec_f32 load_bfloat(const void *p) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256(p)), 16));
+}
+/* round to nearest even on the bits; a NaN keeps its sign and becomes quiet */
+static inline void store_bfloat(void *p, vec_f32 a) {
+    __m512i bits = _mm512_castps_si512(a), odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    __m512i rounded = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+    __mmask16 nan = _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q);
+    rounded = _mm512_mask_or_epi32(rounded, nan, bits, _mm512_set1_epi32(0x400000));
+    _mm256_storeu_si256(p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16)));
+}
+
+/* whole lines past the cache; p is 64-byte aligned */
+#define STREAM_BYTES 64
+static inline void stream_line(void *p, const void *from) { _mm512_stream_si512(p, _mm512_loadu_si512(from)); }
+static inline void stream_end(void) { _mm_sfence(); }

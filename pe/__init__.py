@@ -1,0 +1,55 @@
+"""Positional encodings for NumPy: turn, fade, slide.
+
+A positional encoding carries a key forward by the gap u between a query and a key: A(u) = exp(uX). A matrix can only
+fade, turn, slide, or mix them. The ops apply A, ``classify`` names it, ``plot`` and ``explore`` show it.
+"""
+
+from importlib import import_module as _import_module
+
+try:
+    from . import _core  # noqa: F401
+except ModuleNotFoundError as error:
+    if error.name != "pe._core":
+        raise
+    raise ImportError(
+        "pe has no compiled core here: this is the source tree, so build it in place with "
+        '`pip install -e .`, or run Python from another folder to use an installed pe'
+    ) from None
+
+from .ops import alibi_bias, apply_rope, apply_rope_2d, attention, decay_bias
+from .positions import grid_positions
+from .rope import Rope, build_rope_cache
+from .runtime import get_num_threads, isa, set_num_threads, show_config
+from .slopes import alibi_slopes
+
+__version__ = "0.1.0"
+
+# These load SciPy, matplotlib or files only when they are first used.
+_LAZY = {
+    **dict.fromkeys(
+        [
+            "Classification", "GroupReport", "check_group_axioms", "classify", "encoding", "group_law_residual",
+            "homomorphism_defect", "transport",
+        ],
+        "generators",
+    ),
+    **{module: module for module in ["explore", "generators", "plot", "reference"]},
+}
+
+__all__ = [
+    "Rope", "alibi_bias", "alibi_slopes", "apply_rope", "apply_rope_2d", "attention", "build_rope_cache", "decay_bias",
+    "get_num_threads", "grid_positions", "isa", "set_num_threads", "show_config", *_LAZY,
+]
+
+
+def __getattr__(name):
+    if name not in _LAZY:
+        raise AttributeError(f"module 'pe' has no attribute {name!r}")
+    module = _import_module(f".{_LAZY[name]}", __name__)
+    value = module if name == _LAZY[name] else getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return sorted([*globals(), *_LAZY])

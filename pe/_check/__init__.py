@@ -1,0 +1,11 @@
+"""Every shape, dtype and option check of the ops, and its message.
+
+Each function takes the arguments of an op in their order and returns the positional arguments of its C kernel
+with the `Target` of the result; or it raises, before anything is written. Nothing here computes an op.
+"""
+
+from .attention import attention, turns
+from .bias import alibi, decay
+from .rotary import apply_rope, apply_rope_2d, plan_1d
+
+__all__ = ["alibi", "apply_rope", "apply_rope_2d", "attention", "decay", "plan_1d", "turns"]

@@ -1,0 +1,128 @@
+"""Whatever a caller hands in, as a plain ndarray the C core can read; or an error that says what to type."""
+
+from __future__ import annotations
+
+import sys
+from itertools import combinations
+
+import numpy as np
+
+VALUE_DTYPES = "float16, bfloat16, float32 or float64"
+_LAZY = {"dask": "dask", "xarray": "dask-backed xarray"}
+
+
+def bfloat16_type():
+    """Return the scalar type bfloat16 if something here has imported ml_dtypes, which pe never does."""
+    return getattr(sys.modules.get("ml_dtypes"), "bfloat16", None)
+
+
+def is_value_dtype(dtype):
+    """Say whether dtype, in any byte order, is one of the four the core computes with."""
+    return dtype.type in (np.float16, np.float32, np.float64) or dtype.type is bfloat16_type()
+
+
+def to_array(name, value):
+    """Return value as a base ndarray, without a copy where NumPy needs none."""
+    if type(value) is np.ndarray:
+        return value
+    if value is None:
+        raise TypeError(f"{name} is None; expected an array")
+    _refuse_lazy(name, value)
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array of dtype {value.dtype}, whose mask would be lost; "
+                        f"pass {name}.filled(...) (and, to attention, the mask as mask=)")
+    try:
+        array, failure = np.asarray(value), None
+    except Exception as error:
+        array, failure = None, error
+    if hasattr(value, "__dlpack__") and (array is None or array.dtype == object):
+        try:
+            array, failure = np.from_dlpack(value), None
+        except Exception as error:
+            failure = error
+    if failure is not None:
+        kind = ValueError if isinstance(failure, ValueError) else TypeError
+        raise kind(f"{name} is a {type(value).__name__} that NumPy cannot read: {failure}") from failure
+    return array
+
+
+def _refuse_lazy(name, value):
+    for cls in type(value).__mro__:
+        package = cls.__module__.partition(".")[0]
+        if package == "dask" or (package == "xarray" and getattr(value, "chunks", None)):
+            raise TypeError(f"{name} is a {_LAZY[package]} {type(value).__name__}, not computed yet; "
+                            f"pass {name}.compute()")
+
+
+def values(name, value):
+    """Return the numbers an op works on in one of the four dtypes; integers become float64."""
+    array = to_array(name, value)
+    dtype = array.dtype
+    if dtype.type is np.uint16:
+        raise TypeError(f"{name} has dtype uint16; bfloat16 bits? pass {name}.view(ml_dtypes.bfloat16), "
+                        f"or {name}.astype(np.float64) for numbers")
+    if dtype.kind in "iu":
+        return array.astype(np.float64)
+    if not is_value_dtype(dtype):
+        raise TypeError(f"{name} has dtype {dtype}; expected {VALUE_DTYPES}, or integers, read as float64"
+                        f"{_dtype_hint(name, array, value)}")
+    return array
+
+
+def _dtype_hint(name, array, value):
+    if array.dtype.kind == "c":
+        return f" (pass {name}.real and {name}.imag apart)"
+    if array.dtype == object and not isinstance(value, (list, tuple, np.ndarray)):
+        return f" (it is a {type(value).__name__})"
+    return f" (numbers in disguise? {name}.astype(np.float64))" if array.dtype.kind in "bOfSU" else ""
+
+
+def coefficients(name, value):
+    """Return numbers that steer an op but not its dtype (tables, slopes, bias): 16 bits become float32."""
+    array = values(name, value)
+    return array if array.dtype.itemsize > 2 else array.astype(np.float32)
+
+
+def common_dtype(named):
+    """Return NumPy's promotion of the values alone, over {name: array}."""
+    by_type = {array.dtype.type: name for name, array in named.items()}
+    half, brain = by_type.get(np.float16), by_type.get(bfloat16_type())
+    if half and brain:
+        raise TypeError(f"{half} is float16 and {brain} is bfloat16, which have no common dtype; "
+                        f"convert one, e.g. {half}.astype({brain}.dtype)")
+    return np.result_type(*(array.dtype.newbyteorder("=") for array in named.values()))
+
+
+def has_rows(array):
+    """Say whether the last axis has no gaps; an axis of one element has none, nor has an empty array."""
+    return array.size == 0 or array.ndim == 0 or array.shape[-1] == 1 or array.strides[-1] == array.itemsize
+
+
+def plain(array, dtype=None):
+    """Return array in native dtype with a contiguous last axis: itself where it is that, else a copy.
+
+    A copy leaves broadcast axes (stride 0) unexpanded.
+    """
+    dtype = array.dtype.newbyteorder("=") if dtype is None else dtype
+    if array.dtype == dtype and has_rows(array):
+        return array
+    once = tuple(slice(0, 1) if stride == 0 else slice(None) for stride in array.strides[:-1])
+    return np.broadcast_to(array[once].astype(dtype, order="C"), array.shape)
+
+
+def fitting_index(shape, target, *, trim=False):
+    """Return the index of None and : that gives an array of this shape the axes of target; "" if none does.
+
+    The last axis is tried on the last of target first, the first axis from the left (a batch before heads), those
+    between from the right. trim leaves out the colons at the end.
+    """
+    if not 0 < len(shape) < len(target) <= 8:
+        return ""
+    placements = combinations(range(len(target)), len(shape))
+    for axes in sorted(placements, key=lambda a: (a[-1] < len(target) - 1, a[0], [-axis for axis in a[1:]])):
+        if all(size in (1, target[axis]) for size, axis in zip(shape, axes, strict=True)):
+            index = [":" if axis in axes else "None" for axis in range(len(target))]
+            while trim and index[-1] == ":":
+                index.pop()
+            return f"[{', '.join(index)}]"
+    return ""

@@ -1,0 +1,88 @@
+"""decay_bias and alibi_bias: -slope*(t - s) as arguments of one kernel."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from . import options
+from .arrays import VALUE_DTYPES, coefficients, is_value_dtype, plain, values
+from .out import target
+from .positions import counted
+
+EXPLODES = "a negative rate explodes, e^(+|rate| u), instead of fading"
+REWARDS = ("a slope is a penalty, the bias is -slope*(t - s); where a text writes +m*(t - s) with m < 0, "
+           "pass slopes=-m")
+
+
+def decay(q_positions, k_positions, rate, half_life, multiplier, causal, dtype, out, num_threads):
+    """Return the arguments of the kernel and the target, for one of rate, half_life and multiplier."""
+    given = {"rate": rate, "half_life": half_life, "multiplier": multiplier}
+    named = [name for name, value in given.items() if value is not None]
+    if len(named) != 1:
+        came = " and ".join(f"{name}=" for name in named) or "no decay"
+        raise TypeError(f"decay_bias got {came}; expected exactly one of rate= (fall of a logit a position), "
+                        f"half_life= (ln 2 / rate) and multiplier= (e^-rate, RetNet's gamma)")
+    name = named[0]
+    own = values(name, given[name])
+    if name == "rate":
+        rates = options.penalties(name, own, EXPLODES)
+    elif name == "half_life":
+        least = np.log(2) / np.finfo(np.float64).max
+        rates = np.log(2) / _within(name, own, lambda a: a > least, "numbers > 0").astype(np.float64)
+    else:
+        fits = _within(name, own, lambda a: (a > 0) & (a <= 1), "numbers in (0, 1], the factor of one step; "
+                       "a larger one explodes")
+        rates = 0.0 - np.log(fits.astype(np.float64))
+    return _penalty(name, rates, own.dtype, q_positions, k_positions, causal, dtype, out, num_threads)
+
+
+def alibi(q_positions, k_positions, slopes, causal, dtype, out, num_threads):
+    """Return the arguments of the kernel and the target."""
+    own = values("slopes", slopes)
+    slopes = options.penalties("slopes", own, REWARDS)
+    return _penalty("slopes", slopes, own.dtype, q_positions, k_positions, causal, dtype, out, num_threads)
+
+
+def _within(name, array, inside, expected):
+    array = coefficients(name, array)
+    good = inside(array)
+    if not good.all():
+        raise ValueError(f"{name} has {array[~good].flat[0]}; expected {expected}")
+    return array
+
+
+def _penalty(name, slopes, own_dtype, q_positions, k_positions, causal, dtype, out, num_threads):
+    causal, num_threads = options.flag("causal", causal), options.threads(num_threads)
+    t, s = (plain(a) for a in counted(q_positions, k_positions))
+    slopes = plain(np.asarray(slopes, np.float64))
+    lead = _lead({name: slopes.shape, "q_positions": t.shape[:-1], "k_positions": s.shape[:-1]})
+    shape, dtype = (*lead, t.shape[-1], s.shape[-1]), _result_dtype(dtype, out, own_dtype)
+    goal = target(out, shape, dtype, (t, s, slopes))
+    direct = np.empty(shape, dtype) if goal.direct is None else goal.direct
+    return (t, s, slopes, causal, direct, num_threads), goal
+
+
+def _lead(shapes):
+    """Return the leading axes of the result: operands that have any must have equally many."""
+    counts = {len(shape) for shape in shapes.values() if shape}
+    text = ", ".join(f"{name} {shape}" for name, shape in shapes.items() if shape)
+    if len(counts) > 1:
+        raise ValueError(f"leading axes are {text}; expected equally many, each equal or 1: "
+                         f"put axes of length 1 in, such as {next(iter(shapes))}[None, :] or "
+                         f"q_positions[:, None, :]")
+    try:
+        return np.broadcast_shapes(*shapes.values())
+    except ValueError:
+        raise ValueError(f"leading axes are {text}; expected each equal or 1") from None
+
+
+def _result_dtype(dtype, out, own):
+    """Return what is asked for, else what out has, else that of the slopes."""
+    if dtype is not None:
+        asked = np.dtype(dtype)
+        if not is_value_dtype(asked):
+            raise TypeError(f"dtype is {asked}; expected {VALUE_DTYPES}")
+        return asked.newbyteorder("=")
+    if isinstance(out, np.ndarray) and is_value_dtype(out.dtype):
+        return out.dtype.newbyteorder("=")
+    return own.newbyteorder("=")

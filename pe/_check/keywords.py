@@ -1,0 +1,114 @@
+"""Keywords of other libraries, and what pe calls the same thing."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+_NOTHING = "pe has no such thing"
+
+
+def _table(*rows):
+    """{peer's keyword: advice} from rows of (advice, keywords)."""
+    return {keyword: advice for advice, keywords in rows for keyword in keywords.split()}
+
+
+_TURN = _table(
+    ("pe takes freqs=", "inv_freq"),
+    ("pe takes base=", "theta rope_theta rotary_base"),
+    ('pe takes layout="interleaved" (pairs 2l, 2l+1) or layout="half" (pairs l, l+L)',
+     "interleaved interleave rotary_interleaved traditional is_neox_style is_neox rotate_half"),
+    ("pe takes inverse=True", "conjugate"),
+    ("pe takes out=x", "inplace"),
+)
+_ROPE = _TURN | _table(
+    ("pe takes positions=, one for each row", "position_ids pos input_pos cache_position"),
+    ("pe takes positions=np.arange(offset, offset + T)", "offset start_pos seqlen_offset seqlen_offsets"),
+    ("pe takes rotary_dim=, a count of coordinates",
+     "dims rope_dim rotary_embedding_dim partial_rotary_factor rotary_pct"),
+    ("pe takes cos and sin, here freqs_cis.real and freqs_cis.imag", "freqs_cis"),
+    ("pe takes cos and sin", "cos_cache sin_cache cos_cached sin_cached"),
+    ("pe takes tables with the axes of x, cos[:, None]", "unsqueeze_dim"),
+)
+_ROPE_2D = _TURN | _table(
+    ("pe takes pos_x and pos_y, one for each row", "positions position_ids pos offset cos sin freqs_cis"),
+    ("pe takes pos_x and pos_y, from pe.grid_positions(height, width)", "grid"),
+    ("all D coordinates turn; slice x to turn fewer", "rotary_dim dims rope_dim rotary_embedding_dim"),
+)
+_BIAS = _table(
+    ("pe takes q_positions and k_positions", "position_ids positions"),
+    ("pe takes q_positions=np.arange(offset, offset + M) and k_positions=np.arange(N)", "offset"),
+    ("pe takes ints or arrays as q_positions and k_positions", "n_q n_k seq_len seqlen max_seq_len"),
+    ("pe takes causal=", "is_causal"),
+    ("pe takes causal=False", "bidirectional symmetric"),
+)
+_DECAY = _BIAS | _table(
+    ("pe takes rate= (fall of a logit a position) or multiplier= (e^-rate, RetNet's gamma)", "gamma decay"),
+    ("pe takes rate=", "decay_rate"),
+    ("pe takes rate=-log_decay", "log_decay"),
+    ("pe takes rate=, or alibi_bias(..., slopes=)", "slopes"),
+)
+_ALIBI = _BIAS | _table(
+    ("pe takes slopes=", "alibi_slopes slope m rate"),
+    ("pe takes slopes=pe.alibi_slopes(H, max_bias=8.0)", "n_heads num_heads max_bias alibi_bias_max"),
+)
+_ATTENTION = _table(
+    ("pe takes q, k and v", "query key value queries keys values"),
+    ("pe takes causal=", "is_causal use_causal_mask"),
+    ("pe takes mask= (bool, True = may attend) or bias= (added to the scores)", "attn_mask attention_mask"),
+    ("pe takes mask=~key_padding_mask[:, None, None], as True = may attend here", "key_padding_mask"),
+    ("pe takes bias=", "attn_bias"),
+    ("pe takes scale=", "sm_scale softmax_scale scaling"),
+    ("pe takes alibi_slopes=", "slopes"),
+    ("pe takes decay_rate=", "rate"),
+    ("pe takes decay_rate=, which is -ln of a factor a position", "gamma decay log_decay"),
+    ("pe takes q_positions= and k_positions=", "position_ids positions cache_position"),
+    ("pe takes q_positions=np.arange(offset, offset + M)", "offset q_offset start_pos"),
+    ("K key heads serve H query heads by their shapes, if K divides H", "enable_gqa num_kv_heads num_heads"),
+    ("pe takes return_lse=", "return_residual return_softmax_lse return_logsumexp"),
+    ("pe takes rope=pe.Rope(D, base, layout=...), or apply_rope on q and k before",
+     "cos sin base layout freqs inv_freq rope_theta interleaved rotary_interleaved"),
+    ("pe takes mask=np.arange(N) > np.arange(N - M, N)[:, None] - w, with causal=True, for the last w keys",
+     "window_size sliding_window local_window_size left_window_size"),
+    (f"{_NOTHING} as dropout", "dropout dropout_p dropout_rate"),
+    (f"{_NOTHING} as a cap on scores", "logit_softcapping attn_logit_softcapping logits_soft_cap"),
+    (f"{_NOTHING} as sinks; a key of zeros with a value of zeros is one with logit 0",
+     "s_aux learnable_sink head_sink"),
+    ("the weights are never formed; return_lse=True gives their normaliser",
+     "need_weights return_weights return_attn_probs output_attentions"),
+)
+PEERS = {"apply_rope": _ROPE, "apply_rope_2d": _ROPE_2D, "decay_bias": _DECAY, "alibi_bias": _ALIBI,
+         "attention": _ATTENTION}
+
+_Op = TypeVar("_Op", bound=Callable[..., Any])
+
+
+def explain_keywords(op: _Op) -> _Op:
+    """Decorate an op so that the TypeError of an unknown keyword says what to type instead.
+
+    The signature stays the true one, and a good call pays for one more function call.
+    """
+    own = tuple(inspect.signature(op).parameters)
+
+    @functools.wraps(op)
+    def call(*args, **keywords):
+        try:
+            return op(*args, **keywords)
+        except TypeError:
+            for keyword in keywords:
+                if keyword not in own:
+                    raise TypeError(_explanation(op.__name__, keyword, own)) from None
+            raise
+
+    return cast(_Op, call)
+
+
+def _explanation(op, keyword, own):
+    text = f"{op}() has no keyword {keyword}="
+    if keyword in PEERS[op]:
+        return f"{text}; {PEERS[op][keyword]}"
+    near = difflib.get_close_matches(keyword, own, n=1)
+    return f"{text}; did you mean {near[0]}=?" if near else f"{text}; it takes {', '.join(own)}"

@@ -1,0 +1,35 @@
+"""Checks of single numbers, shared by the Python-only parts."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+
+
+def integer(name: str, value: Any, least: int) -> int:
+    """Return value as an int, or raise if it is no integer or below `least`."""
+    try:
+        if isinstance(value, bool | np.bool_):
+            raise TypeError
+        n = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be an integer; got {value!r} of type {type(value).__name__}") from None
+    if n < least:
+        raise ValueError(f"{name} must be at least {least}; got {n}")
+    return n
+
+
+def positive(name: str, value: Any) -> float:
+    """Return value as a float, or raise if it is no finite number above 0."""
+    if isinstance(value, str | bytes):
+        raise TypeError(f"{name} must be a number; got {value!r}")
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be a number; got {value!r} of type {type(value).__name__}") from None
+    if not (math.isfinite(number) and number > 0):
+        raise ValueError(f"{name} must be a finite number above 0; got {value!r}")
+    return number

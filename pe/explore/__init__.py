@@ -1,0 +1,75 @@
+"""Interactive figures: one small ES module each, at home in a notebook cell, in an exported page and on a disk.
+
+`generator` is the figure of the whole argument: change a 2 x 2 X and watch exp(uX) turn, fade, slide or explode.
+`page` puts figures, text and tables on one self-contained page.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from pe import plot
+from pe.explore.explorer import Explorer
+from pe.explore.host import page
+from pe.plot import data, style
+
+__all__ = ["Explorer", "generator", "page"]
+
+
+def generator(preset="turn", *, X=None, u=None):
+    """Open the generator figure: X, the flow of x' = Xx, and A(u) = exp(uX).
+
+    Parameters
+    ----------
+    preset : {"turn", "fade", "slide", "turn+fade", "nothing", "explode"}
+        The behaviour to open on. Ignored when `X` is given.
+    X : array_like, shape (2, 2), optional
+        A generator of your own, entries in [-2, 2].
+    u : float, optional
+        The gap, in [0, 20]. Default: the one that suits the preset, or 1 for your own `X`.
+
+    Returns
+    -------
+    Explorer
+
+    Raises
+    ------
+    ValueError
+        If the preset is unknown, or X or u lies outside the range of its slider.
+
+    Examples
+    --------
+    >>> pe.explore.generator("slide")
+    <Explorer slide (ALiBi): X = [[0, 1], [0, 0]], eigenvalues 0.0000, twice; at u = 1.5, x(u) = (2.5000, 1.0000).>
+    >>> pe.explore.generator(X=[[-0.1, 1], [0, -0.1]], u=10).data().name
+    'fading slide'
+    """
+    if preset not in data.PRESETS:
+        raise ValueError(f"preset must be one of {', '.join(map(repr, data.PRESETS))}, got {preset!r}")
+    *entries, gap = data.PRESETS[preset]
+    if X is not None:
+        given = np.asarray(X, dtype=np.float64)
+        if given.shape != (2, 2):
+            raise ValueError(f"X must have shape (2, 2), got {given.shape}")
+        entries, gap = [v + 0.0 for v in given.ravel().tolist()], 1.0
+    if u is not None:
+        gap = float(u)
+    for name, value, limits in [*zip("abcd", entries, [data.LIMITS["entry"]] * 4, strict=True),
+                                ("u", gap, data.LIMITS["u"])]:
+        low, high, _ = limits
+        if not (math.isfinite(value) and low <= value <= high):
+            where = "u" if name == "u" else f"entry {name} of X = [[a, b], [c, d]]"
+            raise ValueError(f"{where} must lie in [{low:g}, {high:g}], got {value}")
+
+    def matrix(state):
+        return [[state["a"], state["b"]], [state["c"], state["d"]]]
+
+    config = {"presets": data.PRESETS, "kinds": data.KINDS, "limits": data.LIMITS, "palette": style.PALETTE,
+              "dash": style.DASH, "sans": style.SANS, "mono": style.MONO, "serif": style.SERIF}
+    return Explorer(
+        "generator.js", dict(zip("abcdu", [*entries, gap], strict=True)), config, title="The generator",
+        data=lambda state: data.generator(matrix(state), state["u"]),
+        static=lambda state, **kwargs: plot.generator(matrix(state), state["u"], **kwargs),
+    )

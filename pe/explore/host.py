@@ -1,0 +1,155 @@
+"""The default host of a figure: HTML that is alive without a kernel, a network or a library.
+
+A <figure> holds a picture, a table of numbers and a caption; one classic inline script after it hides them and
+draws the live figure into an open shadow root. Where scripts are stripped or off, the picture and table remain.
+The script finds its figures by attribute, because ids repeat when one figure is shown twice, and a script that
+a front end re-creates has no neighbours of its own.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from functools import cache
+from html import escape
+from importlib.resources import files
+
+from pe.plot import style
+
+MOUNT = """
+for (const [id, values] of %s) {
+  for (const figure of document.querySelectorAll(`[data-pe="${id}"]:not([data-live])`)) {
+    const state = { ...values, config }, el = document.createElement("div"), still = [...figure.children];
+    const model = { get: (key) => state[key], set: (key, value) => { state[key] = value; },
+      save_changes() {}, on() {}, off() {} };
+    figure.dataset.live = "1";
+    for (const child of still) child.hidden = true;
+    figure.append(el);
+    try { render({ model, el }); } catch (error) {
+      el.remove();
+      for (const child of still) child.hidden = false;
+      console.error(error);
+    }
+  }
+}
+"""
+
+SHELL = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>%(title)s</title><style>
+:root{color-scheme:light dark;%(light)s}
+@media(prefers-color-scheme:dark){:root{%(dark)s}}
+body{margin:0;background:var(--card);color:var(--ink);font:15px/1.55 %(sans)s}
+main{max-width:860px;margin:0 auto;padding:28px 20px 56px}
+h1{font-size:26px;line-height:1.25;margin:0 0 20px;font-weight:600}
+h2{font-size:18px;line-height:1.3;margin:36px 0 8px;font-weight:600}
+p{margin:8px 0;max-width:44em;white-space:pre-line}
+.wide{overflow-x:auto;margin:12px 0} .wide:focus-visible{outline:2px solid var(--turn);outline-offset:2px}
+table{border-collapse:collapse;font:13px/1.4 %(mono)s;font-variant-numeric:tabular-nums}
+th,td{padding:5px 14px 5px 0;text-align:left;border-bottom:1px solid var(--grid);vertical-align:top;white-space:pre}
+th{color:var(--muted);font-weight:400;border-bottom-color:var(--axis)} td:last-child,th:last-child{padding-right:0}
+figure{max-width:860px} img{max-width:100%%;height:auto} figcaption,summary{color:var(--muted);font-size:13px}
+</style></head><body><main><h1>%(title)s</h1>
+%(body)s
+</main></body></html>
+"""
+
+
+@cache
+def _module(name):
+    return (files("pe.explore") / name).read_text(encoding="utf-8")
+
+
+def _json(value):
+    """JSON that may stand inside a script element."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
+
+
+def identity(explorer):
+    """Return an id that depends on the state alone, so that running a cell again changes no byte."""
+    return "pe-" + hashlib.sha256(_json([explorer.module, explorer.state]).encode()).hexdigest()[:10]
+
+
+def figure(explorer):
+    """Return the <figure> of an explorer: picture (where matplotlib is installed), numbers, caption."""
+    png = explorer.png()
+    picture = ""
+    if png is not None:
+        width, height = (int.from_bytes(png[at : at + 4], "big") // 2 for at in (16, 20))   # drawn at 2 x
+        picture = (f'<img alt="{escape(explorer.alt())}" width="{width}" height="{height}" '
+                   f'style="max-width:100%;height:auto" '
+                   f'src="data:image/png;base64,{base64.b64encode(png).decode()}">')
+    rows = "".join(f"<tr><th>{escape(label)}</th><td>{escape(text)}</td></tr>"
+                   for label, text in explorer.rows())
+    return (f'<figure data-pe="{identity(explorer)}" style="margin:0">{picture}'
+            f"<details open><summary>Numbers</summary><table>{rows}</table></details>"
+            f"<figcaption>{escape(explorer.describe())} Run the cell, or allow scripts, to move it.</figcaption>"
+            "</figure>")
+
+
+def script(explorers):
+    """Return one classic script that brings these explorers, all of one module, to life."""
+    core = "\n".join(line for line in _module(explorers[0].module).splitlines() if not line.startswith("export "))
+    state = [[identity(explorer), explorer.state] for explorer in explorers]
+    code = (f'(() => {{ "use strict";\n{core}\nconst config = {_json(explorers[0].config)};'
+            f"{MOUNT % _json(state)}}})()")
+    if "</script" in code or "<!--" in code:
+        raise ValueError("the figure's module must not contain </script or <!--")
+    return f"<script>{code}</script>"
+
+
+def _table(header, rows):
+    head = "".join(f'<th scope="col">{escape(str(cell))}</th>' for cell in header)
+    body = "".join("<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows)
+    return (f'<div class="wide" tabindex="0" role="group" aria-label="Table: {escape(", ".join(map(str, header)))}">'
+            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>")
+
+
+def page(title, parts):
+    """Write one self-contained page: no network, no library, readable with scripts off, light and dark.
+
+    Parameters
+    ----------
+    title : str
+        Title and top heading.
+    parts : iterable
+        In order: an `Explorer`, ``("heading", str)``, ``("text", str)`` or ``("table", header, rows)`` where
+        header is a sequence of cells and rows a sequence of such sequences. Text is escaped.
+
+    Returns
+    -------
+    str
+        The HTML document. The same arguments give the same bytes.
+
+    Raises
+    ------
+    TypeError
+        If a part is none of these.
+
+    Examples
+    --------
+    >>> html = page("Two numbers", [("heading", "a < b"), ("table", ["a", "b"], [[1, 2]])])
+    >>> "<h2>a &lt; b</h2>" in html
+    True
+    """
+    explorers, body = {}, []
+    for index, part in enumerate(parts):
+        if hasattr(part, "module"):
+            explorers.setdefault(part.module, []).append(part)
+            body.append(figure(part))
+            continue
+        match part:
+            case ("heading", str(words)):
+                body.append(f"<h2>{escape(words)}</h2>")
+            case ("text", str(words)):
+                body.append(f"<p>{escape(words)}</p>")
+            case ("table", header, rows):
+                body.append(_table(header, rows))
+            case _:
+                raise TypeError(f'parts[{index}] must be an Explorer, ("heading", str), ("text", str) or '
+                                f'("table", header, rows), got {part!r}')
+    body += [script(group) for group in explorers.values()]
+    colours = {theme: ";".join(f"--{name}:{value}" for name, value in palette.items())
+               for theme, palette in style.PALETTE.items()}
+    return SHELL % {"title": escape(title), "body": "\n".join(body), "sans": style.SANS, "mono": style.MONO, **colours}

@@ -1,0 +1,52 @@
+"""What counts as a generator: one square, real, finite matrix."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def as_generators(X, name: str = "X") -> tuple[np.ndarray, float]:
+    """Return X as float64 (..., n, n) and the rounding unit of the numbers it came in.
+
+    Integers and extended precision count as float64; float16 and float32 keep their own unit, because their
+    entries carry their own rounding.
+    """
+    array = np.asarray(X)
+    if isinstance(X, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array; a generator has every entry: pass {name}.filled(...)")
+    if array.dtype.kind == "O":
+        try:
+            array = array.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"{name} has entries that are not real numbers ({error})") from None
+    if array.dtype.kind == "c":
+        if np.any(array.imag):
+            raise TypeError(f"{name} is {array.dtype} with an imaginary part; a generator is real "
+                            "(write a+ib as the block [[a, -b], [b, a]])")
+        array = array.real
+    if array.dtype.kind not in "fiub" and array.dtype.name != "bfloat16":
+        raise TypeError(f"{name} has dtype {array.dtype}; expected real numbers")
+    if array.ndim < 2 or array.shape[-1] != array.shape[-2]:
+        raise ValueError(f"{name} has shape {array.shape}; expected a square matrix (n, n) or a stack (..., n, n)")
+    unit = _rounding_unit(array.dtype)
+    matrix = array.astype(np.float64)
+    if not np.all(np.isfinite(matrix)):
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(matrix))[0])
+        raise ValueError(f"{name}{list(where)} is {matrix[where]}; every entry of a generator must be finite")
+    return matrix, unit
+
+
+def as_generator(X, name: str = "X") -> tuple[np.ndarray, float]:
+    """`as_generators` for exactly one matrix."""
+    matrix, unit = as_generators(X, name)
+    if matrix.ndim != 2:
+        raise ValueError(f"{name} has shape {matrix.shape}; expected one square matrix (n, n)")
+    return matrix, unit
+
+
+def _rounding_unit(dtype: np.dtype) -> float:
+    if dtype.name == "bfloat16":
+        return 2.0**-7
+    if dtype.kind != "f":
+        return float(np.finfo(np.float64).eps)
+    return max(float(np.finfo(dtype).eps), float(np.finfo(np.float64).eps))

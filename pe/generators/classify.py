@@ -1,0 +1,285 @@
+"""classify: from a matrix to the names of what it does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from scipy.linalg import matrix_balance
+
+from ._matrix import as_generators
+from .classification import Block, Classification
+from .names import kind_of
+from .reading import Eigenvalue, Form, components
+
+MARGIN = 10.0
+"""A name is certain only if it also comes out at MARGIN times the tolerance, and if what was neglected for it is
+MARGIN times below the tolerance. Chosen by experiment on random constructions."""
+
+WIDENINGS = (1, 10, 100, 1000)
+"""A matrix in a basis of condition kappa carries kappa roundings: if the default tolerance gives no certain
+answer, wider ones are tried in turn."""
+
+STRUCTURE = 1000.0
+"""And only if the same eigenvalues merge at STRUCTURE times the tolerance."""
+
+READABLE = 1e-6
+"""A zero is readable if the uncertainty of the eigenvalue is below this part of the fastest rate present."""
+
+TORN = 0.05
+"""A Jordan block is readable if rounding tears its eigenvalue apart by less than this part of it."""
+
+EFFECT = 1e-6
+"""A rate is visible over a horizon if it changes A(u) by this much."""
+
+UNBALANCED = 1e-5
+"""A diagonal scaling that shrinks the norm by this factor makes a normwise tolerance meaningless."""
+
+
+def classify(X, *, rtol: float | None = None, horizon: float | None = None):
+    """Name what exp(uX) does: explode, nothing, fade, turn, turn+fade, slide, and their Jordan mixtures.
+
+    Every linear, relative, continuous positional encoding carries a key forward over a gap u by A(u) = exp(uX) for
+    one real matrix X, its generator, and a fixed change of basis of X does not count. What survives a change of
+    basis is the Jordan structure: eigenvalues *and* block sizes (source document 1 says the eigenvalues are the
+    only part that is real; but 0 and [[0, 1], [0, 0]] share their eigenvalues and do nothing and slide). "The weights
+    absorb it" means q' = P^T q and k' = P^-1 k, which normalised or tied queries and keys cannot do.
+
+    Parameters
+    ----------
+    X : array_like, shape (..., n, n)
+        Real and finite; never modified. A stack gives an object array of answers with the stack's shape.
+    rtol : float, optional
+        Relative backward error on the spectral norm of X. The answer is the most degenerate structure that some
+        X + E with ||E|| <= rtol ||X|| has exactly. Default 10 n eps of the dtype X came in.
+    horizon : float, optional
+        A span of positions; matrices closer than 1e-6 / horizon are then one and the same, so that rates
+        without a visible effect over the span are "nothing". A relative tolerance cannot see scale:
+        [[1e-16]] explodes, unless the horizon says that nobody will see it.
+
+    Returns
+    -------
+    Classification
+
+    Raises
+    ------
+    ValueError
+        X is not square, not finite, or rtol or horizon is not positive.
+    TypeError
+        X is not real numbers.
+
+    Notes
+    -----
+    Eigenvalues are never compared with an epsilon: see `pe.generators.jordan`. An answer that rounding
+    could have changed is marked `certain=False` on its block and `ambiguous` on the whole.
+
+    |t - s| (ALiBi and decay without a causal mask) is not in the family: it is two half-line groups glued at 0.
+
+    Examples
+    --------
+    >>> classify([[0, 1], [0, 0]]).row
+    'slide'
+    >>> answer = classify([[-0.1, -2, 0], [2, -0.1, 0], [0, 0, -0.5]])
+    >>> answer.row, dict(answer.kinds)
+    ('mixed', {'turn+fade': 1, 'fade': 1})
+    >>> round(answer.blocks[0].half_life, 3)
+    6.931
+
+    References
+    ----------
+    Source document 1 (The Dog, the Man, and the Clock), section "The list".
+    Zeng and Li, A numerical method for computing the Jordan canonical form (arXiv:2103.02086).
+    """
+    matrices, unit = as_generators(X)
+    n = matrices.shape[-1]
+    default = 10 * n * unit
+    tolerances = [_positive(rtol, "rtol", default)] if rtol is not None else [default * k for k in WIDENINGS]
+    resolution = EFFECT / _positive(horizon, "horizon", np.inf)
+    if matrices.ndim == 2:
+        return _first_certain(matrices, tolerances, resolution)
+    answers = np.empty(matrices.shape[:-2], dtype=object)
+    for index in np.ndindex(answers.shape):
+        answers[index] = _first_certain(matrices[index], tolerances, resolution)
+    return answers
+
+
+def _positive(value, name, default):
+    if value is None:
+        return default
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise TypeError(f"{name} is {value!r}; expected a positive number")
+    if not 0 < value < np.inf:
+        raise ValueError(f"{name} is {value!r}; expected a positive finite number")
+    return float(value)
+
+
+def _first_certain(X: np.ndarray, tolerances: list[float], resolution: float) -> Classification:
+    """The answer at the first tolerance at which it is certain, else the one at the first tolerance."""
+    first = answer = _classify(X, tolerances[0], resolution)
+    for rtol in tolerances[1:]:
+        if not answer.ambiguous or first.scaling_sensitive:
+            break
+        answer = _classify(X, rtol, resolution)
+    return first if answer.ambiguous else answer
+
+
+def _classify(X: np.ndarray, rtol: float, resolution: float) -> Classification:
+    scaled, exponent = scale_by_power_of_two(X)
+    norm = float(np.linalg.norm(scaled, 2)) if scaled.size else 0.0
+    limits = Limits(rtol, norm, float(np.ldexp(resolution, -exponent)))
+    parts = [(where, Form(scaled[np.ix_(where, where)], limits.tolerance)) for where in components(scaled)]
+    readings = [form.read(limits.tolerance, basis=True) for _, form in parts]
+    fastest = max((abs(e.value) for found in readings for e in found), default=0.0) or norm
+
+    blocks, columns, scaling_sensitive, error = [], [], False, 0.0
+    for (where, form), found in zip(parts, readings, strict=True):
+        other = _reading_by_own_scale(form, limits, norm)
+        differs = other is not None and other != _names(found)
+        scaling_sensitive |= differs
+        wider = form.read(limits.wider, merging=limits.merging)
+        error = np.hypot(error, form.departure if form.normal else np.linalg.norm([e.dropped for e in found]))
+        for e in found:
+            alternatives = _alternatives(e, wider)
+            certain = not alternatives and limits.supports(e, fastest)
+            if differs:
+                alternatives |= {kind for kind, _ in other}
+                certain = False
+            for chain, size in zip(e.chains, e.sizes, strict=True):
+                for value, vectors in _real_chains(e, chain):
+                    blocks.append(_block(value, size, e, exponent, certain, alternatives))
+                    columns.append(_scaled_chain(vectors, where, len(X), size, exponent))
+    return _assemble(X, scaled, exponent, norm, blocks, columns, limits, error, scaling_sensitive)
+
+
+def scale_by_power_of_two(X: np.ndarray) -> tuple[np.ndarray, int]:
+    """X / 2**e, exactly, with entries at most 1; so that 1e-200 and 1e200 are read alike."""
+    largest = float(np.max(np.abs(X), initial=0.0))
+    exponent = int(np.frexp(largest)[1]) if largest else 0
+    return np.ldexp(X, -exponent), exponent
+
+
+class Limits:
+    """The tolerance and its two neighbours, absolute, for one matrix."""
+
+    def __init__(self, rtol: float, norm: float, resolution: float):
+        self.rtol, self.resolution = rtol, resolution
+        self.rounding = rtol * norm
+        self.tolerance = self.at(norm)
+        self.wider = max(MARGIN * self.rounding, resolution)
+        self.merging = max(STRUCTURE * self.rounding, resolution)
+
+    def at(self, norm: float) -> float:
+        """Tolerance for a part of the matrix with this norm."""
+        return max(self.rtol * norm, self.resolution)
+
+    def supports(self, e: Eigenvalue, fastest: float) -> bool:
+        """Whether what was neglected to give `e` its name is too small to matter, and what was kept is not."""
+        if e.mean.imag and not e.value.imag:
+            return False
+        gain = e.radius / self.tolerance if self.tolerance else 1.0
+        negligible = max(self.rounding / MARGIN, self.resolution)
+        neglected = [abs(mean) for mean, value in ((e.mean.real, e.value.real), (e.mean.imag, e.value.imag))
+                     if not value]
+        if e.dropped > negligible or max(neglected, default=0.0) > negligible * gain:
+            return False
+        if neglected and self.rounding * gain > READABLE * fastest:
+            return False
+        if max(e.sizes) == 1:
+            return True
+        return e.spread <= TORN * (abs(e.value) or fastest) or self.resolution > self.rounding
+
+
+def _reading_by_own_scale(form: Form, limits: Limits, norm: float) -> set | None:
+    """Names by the component's own norm, after a diagonal scaling if that shrinks it much; None if that is moot."""
+    own = float(np.linalg.norm(form.X, 2))
+    if own == 0:
+        return None
+    balanced = matrix_balance(form.X, permute=False)[0]
+    size = float(np.linalg.norm(balanced, 2))
+    if size > UNBALANCED * own:
+        if own > norm / 2:
+            return None
+        balanced, size = form.X, own
+    tolerance = limits.at(size)
+    return _names(Form(balanced, tolerance).read(tolerance))
+
+
+def _names(found: list[Eigenvalue]) -> set:
+    return set().union(*(e.names for e in found))
+
+
+def _alternatives(e: Eigenvalue, wider: list[Eigenvalue]) -> set[str]:
+    """Kinds that the eigenvalues of `e` take at the wider tolerance, if they are not the same ones."""
+    names = _names([other for other in wider if other.members & e.members])
+    return {kind for kind, _ in names ^ e.names}
+
+
+def _real_chains(e: Eigenvalue, chain: np.ndarray):
+    """Real columns for one Jordan chain: as they are, or real part and minus imaginary part of each vector."""
+    tip = chain[:, 0]
+    largest = tip[np.argmax(np.abs(tip))]
+    chain = chain * (np.conj(largest) / abs(largest))
+    if not np.iscomplexobj(chain):
+        yield e.value, chain
+    elif e.value.imag:
+        yield e.value, np.stack([chain.real, -chain.imag], axis=-1).reshape(len(chain), -1)
+    else:
+        yield e.value, chain.real
+        yield e.value, chain.imag
+
+
+def _scaled_chain(vectors: np.ndarray, where: np.ndarray, n: int, size: int, exponent: int) -> np.ndarray:
+    """Columns in the coordinates of X: undoing X / 2**exponent with couplings that stay 1 rescales the chain."""
+    powers = exponent * np.arange(size - 1, -1, -1)
+    vectors = np.ldexp(vectors, np.repeat(powers - powers.max(), vectors.shape[1] // size))
+    columns = np.zeros((n, vectors.shape[1]))
+    columns[where] = vectors / np.linalg.norm(vectors, 2)
+    return columns
+
+
+def _block(value, size, e, exponent, certain, alternatives):
+    gamma, theta = float(np.ldexp(-value.real, exponent)), float(np.ldexp(value.imag, exponent))
+    gamma = gamma + 0.0  # no negative zero
+    kind = kind_of(gamma, theta, size)
+    return Block(kind, complex(0.0 - gamma, theta), gamma, theta, size, (),
+                 float(np.ldexp(e.radius, exponent)), certain, tuple(sorted(alternatives - {kind})))
+
+
+def _assemble(X, scaled, exponent, norm, blocks, columns, limits, error, scaling_sensitive):
+    order = sorted(range(len(blocks)), key=lambda i: (-blocks[i].theta, blocks[i].gamma, -blocks[i].size))
+    n = len(X)
+    basis = np.hstack([np.zeros((n, 0)), *(columns[i] for i in order)])
+    jordan, placed, start = np.zeros((n, n)), [], 0
+    for i in order:
+        stop = start + columns[i].shape[1]
+        jordan[start:stop, start:stop] = real_jordan_block(blocks[i].eigenvalue, blocks[i].size)
+        placed.append(replace(blocks[i], indices=tuple(range(start, stop))))
+        start = stop
+    residual = 0.0
+    if norm:
+        difference = np.ldexp(X @ basis - basis @ jordan, -exponent)
+        residual = float(np.linalg.norm(difference, 2) / (norm * np.linalg.norm(basis, 2)))
+    if residual > MARGIN * limits.tolerance / (norm or 1.0):
+        placed = [replace(block, certain=False) for block in placed]
+    symmetric = np.linalg.eigvalsh((scaled + scaled.T) / 2) if n else np.array([-np.inf])
+    return Classification(
+        blocks=tuple(placed),
+        basis=basis,
+        jordan=jordan,
+        residual=residual,
+        cond=float(np.linalg.cond(basis)) if n else 1.0,
+        backward_error=float(error) / norm if norm else 0.0,
+        scaling_sensitive=bool(scaling_sensitive),
+        is_normal=bool(np.linalg.norm(scaled @ scaled.T - scaled.T @ scaled) <= limits.rtol * norm**2),
+        is_skew=bool(np.linalg.norm(scaled + scaled.T) <= limits.rounding),
+        spectral_abscissa=max((-block.gamma for block in placed), default=-np.inf) + 0.0,
+        numerical_abscissa=float(np.ldexp(symmetric[-1], exponent)),
+        rtol=limits.rtol,
+    )
+
+
+def real_jordan_block(eigenvalue: complex, size: int) -> np.ndarray:
+    """Real Jordan block: [[-gamma, -theta], [theta, -gamma]] (or -gamma) on the diagonal, identities above it."""
+    a, theta = eigenvalue.real, eigenvalue.imag
+    cell = np.array([[a, -theta], [theta, a]]) if theta else np.array([[a]])
+    return np.kron(np.eye(size), cell) + np.kron(np.eye(size, k=1), np.eye(len(cell)))

@@ -1,0 +1,114 @@
+"""One reading of a matrix at one tolerance: its eigenvalues, their Jordan sizes, and how far each can be trusted."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse.csgraph import connected_components
+
+from .jordan import (
+    Spectrum,
+    chains,
+    invariant_subspaces,
+    is_normal_schur,
+    read_clusters,
+    real_schur,
+    spectrum,
+)
+from .names import kind_of
+
+
+class Eigenvalue(NamedTuple):
+    """One real eigenvalue, or one conjugate pair, of a reading.
+
+    `mean` is what was computed, `value` what is reported: parts within `radius` of zero are zero. `spread` is how
+    far a perturbation of the tolerance's size can tear the eigenvalues of its Jordan blocks apart.
+    """
+
+    mean: complex
+    value: complex
+    sizes: tuple[int, ...]
+    radius: float
+    spread: float
+    dropped: float
+    members: frozenset[int]
+    chains: tuple[np.ndarray, ...]
+
+    @property
+    def names(self) -> set[tuple[str, int]]:
+        """The (kind, size) of its blocks."""
+        return {(kind_of(-self.value.real, abs(self.value.imag), size), size) for size in self.sizes}
+
+
+def components(X: np.ndarray) -> list[np.ndarray]:
+    """Index sets of the blocks of X that no nonzero entry connects."""
+    count, label = connected_components(X != 0, directed=False)
+    return [np.flatnonzero(label == k) for k in range(count)]
+
+
+class Form:
+    """A matrix in Schur form, ready to be read at several tolerances."""
+
+    def __init__(self, X: np.ndarray, tolerance: float):
+        self.X = X
+        T, Z, self.eigenvalues = real_schur(X)
+        self.normal, self.departure = is_normal_schur(T, tolerance)
+        self.Z = Z
+        self.spectrum: Spectrum | None = None if self.normal else spectrum(T, Z, self.eigenvalues)
+
+    def read(self, tolerance: float, *, merging: float = 0.0, basis: bool = False) -> list[Eigenvalue]:
+        """Eigenvalues and Jordan sizes within `tolerance` (absolute, on the norm of X); chains if asked for.
+
+        `merging`, if larger, is the tolerance for taking several eigenvalues for one.
+        """
+        if self.spectrum is None:
+            return self._read_normal(tolerance)
+        clusters = read_clusters(self.spectrum, max(tolerance, merging))
+        found = []
+        for cluster, (Q, gain) in zip(clusters, invariant_subspaces(self.spectrum, clusters), strict=True):
+            mean = self.spectrum.mean(cluster)
+            radius = tolerance * gain
+            size = len(cluster.weyr)
+            own, spread = (), radius
+            if basis or size > 1:
+                shift = mean
+                if cluster.real:
+                    Q, shift = _real_span(Q), mean.real
+                N = Q.conj().T @ self.X @ Q - shift * np.eye(Q.shape[1])
+                own = tuple(Q @ chain for chain in chains(N, cluster.weyr))
+                coupling = np.linalg.norm(np.linalg.matrix_power(N, size - 1), 2)
+                spread = float((radius * coupling) ** (1 / size))
+            found.append(Eigenvalue(mean, _snap(mean, radius), cluster.sizes, radius, spread, cluster.dropped,
+                                    frozenset(range(cluster.start, cluster.stop)), own))
+        return found
+
+    def _read_normal(self, tolerance):
+        found = []
+        for i, mean in enumerate(self.eigenvalues):
+            if mean.imag < 0:
+                continue
+            own = self.Z[:, i : i + 1]
+            if mean.imag:
+                v = self.Z[:, i : i + 2] @ _plane_vector(self.Z[:, i : i + 2], self.X, mean.imag)
+                own = v[:, None]
+            found.append(Eigenvalue(complex(mean), _snap(mean, tolerance), (1,), tolerance, tolerance, 0.0,
+                                    frozenset([i]), (own,)))
+        return found
+
+
+def _snap(mean: complex, radius: float) -> complex:
+    real = 0.0 if abs(mean.real) <= radius else mean.real
+    imag = 0.0 if abs(mean.imag) <= radius else abs(mean.imag)
+    return complex(real, imag)
+
+
+def _real_span(Q):
+    """Real orthonormal basis of a subspace that is its own conjugate."""
+    return np.linalg.svd(np.hstack([Q.real, Q.imag]), full_matrices=False)[0][:, : Q.shape[1]]
+
+
+def _plane_vector(plane, X, theta):
+    """Eigenvector for +i theta of the normal 2 x 2 block of X on an orthonormal plane."""
+    turn = plane[:, 1] @ X @ plane[:, 0] - plane[:, 0] @ X @ plane[:, 1]
+    return np.array([1.0, -1j if turn > 0 else 1j]) / np.sqrt(2)

@@ -1,0 +1,210 @@
+"""The static generator figure: phase portrait, eigenvalues, trace and determinant, class and numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pe.plot import data as numbers
+from pe.plot import style
+from pe.plot.trajectories import FRAME, flow, heads, still
+
+MONO = {"family": ["DejaVu Sans Mono", "monospace"]}
+SERIF = {"family": ["STIXGeneral", "DejaVu Serif", "serif"], "style": "italic"}
+
+
+@dataclass(frozen=True)
+class GeneratorPlot:
+    """What `generator` returns.
+
+    Attributes
+    ----------
+    data : GeneratorData
+        The numbers drawn.
+    ax : matplotlib.axes.Axes
+        The phase portrait.
+    figure : matplotlib.figure.Figure
+        The figure it lies in.
+    artists : dict
+        "flow", "heads", "still", "square", "trail", "point", "vectors", and with a figure of its own
+        "eigenvalues", "invariants" and "numbers".
+    alt : str
+        A description for readers who cannot see the picture.
+    """
+
+    data: numbers.GeneratorData
+    ax: Any
+    figure: Any
+    artists: dict = field(repr=False)
+    alt: str
+
+
+def generator(X, u=1.0, *, ax=None, theme="light"):
+    """Draw the flow of x' = Xx and what A(u) = exp(uX) does to the unit square.
+
+    Parameters
+    ----------
+    X : array_like, shape (2, 2)
+        The generator.
+    u : float
+        The gap.
+    ax : matplotlib.axes.Axes, optional
+        Draw the phase portrait here and nothing else. Default: a new figure, not registered with pyplot, with
+        eigenvalues, trace, determinant, class and numbers beside it.
+    theme : {"light", "dark"}
+        Colours.
+
+    Returns
+    -------
+    GeneratorPlot
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is not installed.
+    ValueError
+        If X is not a finite 2 x 2 matrix or the theme is unknown.
+
+    Examples
+    --------
+    >>> shown = pe.plot.generator([[0, -1], [1, 0]], 0.8)
+    >>> shown.data.name, shown.alt
+    ('turn', 'A turn goes round for ever and loses nothing. Eigenvalues 0.0000 ± 1.0000 i, x(u) = (−0.0206, 1.4141).')
+    """
+    colours = style.colours(theme)
+    shown = numbers.generator(X, u)
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ImportError('this figure needs matplotlib: pip install "turn-fade-slide[plot]"') from None
+    texts = {key: text for key, (_, text) in shown.numbers().items()}
+    artists = {}
+    if ax is None:
+        figure = Figure(figsize=(7.2, 4.4), facecolor=colours["card"])
+        FigureCanvasAgg(figure)   # text is measured while the figure is laid out
+        ax = figure.add_axes((0.028, 0.045, 0.5, 0.818))
+        artists |= _beside(figure, shown, colours)
+    artists |= draw_portrait(ax, shown, colours)
+    alt = f"{shown.words['title']}. Eigenvalues {texts['eigenvalues']}, x(u) = {texts['x']}."
+    return GeneratorPlot(shown, ax, ax.get_figure(), artists, alt)
+
+
+def _plane(ax, reach, colours, ticks):
+    """Set up a square plot over [-reach, reach]^2: panel fill, quiet grid, zero lines, no frame."""
+    ax.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", facecolor=colours["panel"],
+           xticks=ticks, yticks=ticks)
+    ax.tick_params(length=0, labelleft=False, labelbottom=False)
+    ax.grid(color=colours["grid"], linewidth=0.8)
+    ax.set_axisbelow(True)
+    ax.axhline(0, color=colours["axis"], linewidth=0.8, zorder=1)
+    ax.axvline(0, color=colours["axis"], linewidth=0.8, zorder=1)
+    ax.spines[:].set_visible(False)
+
+
+def _dash(name):
+    pattern = [float(part) / 2 for part in style.DASH[name].split()]
+    return (0, pattern) if pattern else "-"
+
+
+def draw_portrait(ax, shown, colours):
+    """Draw the phase portrait into `ax` and return its artists."""
+    from matplotlib.collections import LineCollection, PolyCollection
+    from matplotlib.patches import Polygon
+    from matplotlib.patheffects import withStroke
+
+    accent, halo = colours[shown.words["accent"]], [withStroke(linewidth=3, foreground=colours["panel"])]
+    _plane(ax, FRAME, colours, range(-2, 3))
+    for at in (-2, -1, 1, 2):
+        word = str(at).replace("-", numbers.MINUS)
+        ax.text(at, -FRAME + 0.14, word, color=colours["muted"], fontsize=8, ha="center", va="center",
+                path_effects=halo, zorder=2)
+        ax.text(-FRAME + 0.14, at, word, color=colours["muted"], fontsize=8, ha="center", va="center",
+                path_effects=halo, zorder=2)
+    curves = flow(shown.X)
+    marks = heads(curves)
+    fixed = still(shown.X)
+    artists = {
+        "flow": ax.add_collection(LineCollection(curves, colors=accent, linewidths=0.9, alpha=0.5, zorder=2)),
+        "still": ax.plot(*fixed.T, linestyle="", marker="o", markersize=2.4, color=colours["axis"],
+                         zorder=2)[0],
+        "heads": ax.add_collection(PolyCollection(_triangles(marks), facecolors=accent, zorder=3)),
+        "square": ax.add_patch(Polygon(shown.square, closed=True, facecolor=(accent, 0.16), edgecolor=accent,
+                                       linewidth=0.9, linestyle=(0, (4, 3)), zorder=4)),
+        "trail": ax.plot(*shown.trail.T, color=accent, linewidth=1.7, linestyle=_dash(shown.words["accent"]),
+                         zorder=5)[0],
+    }
+    for direction in shown.directions or []:
+        ax.axline((0, 0), direction, color=colours["ink"], linewidth=0.8, alpha=0.3, zorder=2)
+    ax.add_patch(Polygon([[0, 0], [1, 0], [1, 1], [0, 1]], closed=True, fill=False, edgecolor=colours["muted"],
+                         linewidth=0.8, linestyle=(0, (2, 3)), zorder=4))
+    artists["vectors"] = [ax.annotate(
+        "", tip, (0, 0), annotation_clip=False, zorder=6,
+        arrowprops={"arrowstyle": "-|>,head_width=.22,head_length=.5", "color": colours["ink"], "linewidth": 1.6,
+                    "linestyle": dash, "shrinkA": 0, "shrinkB": 0, "clip_on": True},
+    ) for tip, dash in ((shown.A[:, 0], "-"), (shown.A[:, 1], (0, (1.2, 1.6)))) if np.hypot(*tip) > 0.05]
+    x, y = shown.point
+    artists["point"] = ax.plot(x, y, marker="o", markersize=7, color=accent, markeredgecolor=colours["panel"],
+                               markeredgewidth=1.3, zorder=7)[0]
+    if max(abs(x), abs(y)) < FRAME - 0.3:
+        r = max(np.hypot(x, y), 1e-9)
+        ax.text(x + 0.3 * x / r, y + 0.26 * y / r, "x(u)", color=colours["ink"], fontsize=10, ha="center",
+                va="center", path_effects=halo, zorder=8, **SERIF)
+    return artists
+
+
+def _triangles(marks, size=0.062):
+    corner = size * np.array([[1.0, 0.0], [-1.0, 0.7], [-1.0, -0.7]])
+    cos, sin = np.cos(marks[:, 2]), np.sin(marks[:, 2])
+    turned = np.stack([cos[:, None] * corner[:, 0] - sin[:, None] * corner[:, 1],
+                       sin[:, None] * corner[:, 0] + cos[:, None] * corner[:, 1]], axis=-1)
+    return turned + marks[:, None, :2]
+
+
+def _beside(figure, shown, colours):
+    """Draw everything around the portrait: title, the two small planes, class and numbers."""
+    accent, muted, ink = colours[shown.words["accent"]], colours["muted"], colours["ink"]
+    artists = {}
+    figure.text(0.028, 0.925, shown.words["title"], fontsize=12.5, fontweight="bold", color=ink, va="center")
+
+    planes = [figure.add_axes((0.57, 0.555, 0.188, 0.308)), figure.add_axes((0.783, 0.555, 0.188, 0.308))]
+    _plane(planes[0], 2.5, colours, range(-2, 3))
+    planes[0].axvspan(0, 2.5, color=colours["explode"], alpha=0.11, linewidth=0)
+    values = np.array([[v.real, v.imag] for v in shown.eigenvalues])
+    artists["eigenvalues"] = planes[0].scatter(*values.clip(-2.4, 2.4).T, s=[36, 30], facecolors=[accent, "none"],
+                                               edgecolors=accent, zorder=5, linewidths=1.3)
+    if values[0].tolist() == values[1].tolist():
+        planes[0].text(*(values[0].clip(-2.4, 2) + 0.45), "×2", color=muted, fontsize=7.5, ha="center", va="center")
+    _plane(planes[1], 4, colours, range(-3, 4))
+    planes[1].fill([0, 4, 4, -4, -4, 0], [4, 4, -4, -4, 0, 0], color=colours["explode"], alpha=0.11, linewidth=0)
+    trace = np.linspace(-4, 4, 65)
+    planes[1].plot(trace, trace**2 / 4, color=colours["axis"], linewidth=0.8)
+    point = np.clip([shown.trace, shown.determinant], -3.85, 3.85)
+    artists["invariants"] = planes[1].plot(*point, marker="o", markersize=6, color=accent, zorder=5)[0]
+    for at, words, x, y, side in [(0, "fades", -2.3, 2.2, "left"), (0, "explodes", 2.3, 2.2, "right"),
+                                  (1, "turn + fade", -1.5, 3.5, "center"), (1, "fade", -3.8, 0.55, "left"),
+                                  (1, "explodes", 2.3, 0.55, "center"), (1, "saddles", 0, -2.2, "center")]:
+        planes[at].text(x, y, words, color=muted, fontsize=7, ha=side, va="center")
+    for ax, words in zip(planes, ("eigenvalues", "trace and determinant"), strict=True):
+        ax.set_title(words, fontsize=8, color=muted, loc="left", pad=3)
+
+    left, y = 0.57, 0.487
+    for word, colour in shown.words["name"]:
+        label = figure.text(left, y, word, fontsize=11.5, fontweight="bold", color=colours[colour], va="center")
+        left += label.get_window_extent(figure.canvas.get_renderer()).width / figure.bbox.width + 0.01
+    figure.text(left, y, f"→ {shown.words['model']}", fontsize=9.5, color=muted, va="center")
+    printed = shown.numbers()
+    artists["numbers"] = {}
+    y -= 0.062
+    for key, (label, value) in printed.items():
+        if key == "A":
+            one, two, three, four = value.split(" ")
+            width = max(map(len, (one, two, three, four)))
+            value = f"{one:>{width}}  {two:>{width}}\n{three:>{width}}  {four:>{width}}"
+        figure.text(0.57, y, label, fontsize=8.5, color=muted, va="top")
+        artists["numbers"][key] = figure.text(0.971, y, value, fontsize=8, color=ink, va="top", ha="right",
+                                              linespacing=1.35, **MONO)
+        y -= 0.048 + 0.042 * value.count("\n")
+    return artists

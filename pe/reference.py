@@ -1,0 +1,191 @@
+"""The NumPy twin of every op: the same signature, dense, in float64, short enough to read at one sitting.
+
+Each twin is the definition of its op. It widens the values to float64, computes without a thought for memory
+or speed, and rounds once to the dtype the op returns, so it is also what the tests hold the C core against.
+
+Letters: B batch, H query heads, K key heads, M queries, N keys, D head width, V value width, L planes,
+t query position, s key position, u = t - s the gap. Checks are NumPy's own: the ops explain mistakes, the
+twins do not. ``num_threads`` is accepted and means nothing here.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .rope import canonical_layout
+
+__all__ = ["alibi_bias", "apply_rope", "apply_rope_2d", "attention", "decay_bias"]
+
+
+def apply_rope(x, cos=None, sin=None, *, positions=None, rope=None, freqs=None, base=None, layout=None,
+               rotary_dim=None, inverse=False, out=None, num_threads=None):
+    """Turn plane l of x (..., D) by the angle p*w_l; twin of `pe.apply_rope`."""
+    (x,), dtype = _widen(x)
+    amplitude = 1.0
+    if rope is not None:
+        freqs, layout, amplitude = rope.freqs, rope.layout, rope.amplitude
+    elif freqs is None:
+        freqs = _geometric(x.shape[-1] if rotary_dim is None else rotary_dim, base)
+    if positions is not None:
+        angle = _angles(positions, freqs)                                   # (..., T, L)
+        cos, sin = amplitude * np.cos(angle), amplitude * np.sin(angle)
+    return _finish(_turn(x, cos, sin, layout, inverse), dtype, out)
+
+
+def apply_rope_2d(x, pos_x, pos_y, *, freqs=None, base=None, layout=None, inverse=False, out=None,
+                  num_threads=None):
+    """Turn the first D/2 coordinates by pos_x, the last D/2 by pos_y; twin of `pe.apply_rope_2d`."""
+    (x,), dtype = _widen(x)
+    if freqs is None:
+        freqs = _geometric(x.shape[-1] // 2, base)
+    freqs = np.broadcast_to(freqs, (2, np.shape(freqs)[-1]))                # one row for each axis
+    halves = [apply_rope(part, positions=p, freqs=w, layout=layout, inverse=inverse)
+              for part, p, w in zip(np.split(x, 2, axis=-1), (pos_x, pos_y), freqs, strict=True)]
+    return _finish(np.concatenate(halves, axis=-1), dtype, out)
+
+
+def decay_bias(q_positions, k_positions=None, *, rate=None, half_life=None, multiplier=None, causal=True,
+               dtype=None, out=None, num_threads=None):
+    """-rate*(t - s), the logarithm of a decay e^(-rate*u); twin of `pe.decay_bias`."""
+    given = next(g for g in (rate, half_life, multiplier) if g is not None)
+    dtype = _bias_dtype(given, dtype, out)
+    given = np.asarray(given, np.float64)
+    with np.errstate(divide="ignore"):
+        rate = given if rate is not None else np.log(2) / given if half_life is not None else -np.log(given)
+    return _finish(_penalty(rate, q_positions, k_positions, causal), dtype, out)
+
+
+def alibi_bias(q_positions, k_positions=None, *, slopes, causal=True, dtype=None, out=None, num_threads=None):
+    """-slope*(t - s), ALiBi's penalty on distance; twin of `pe.alibi_bias`."""
+    dtype = _bias_dtype(slopes, dtype, out)
+    return _finish(_penalty(slopes, q_positions, k_positions, causal), dtype, out)
+
+
+def attention(q, k, v, *, scale=None, causal=False, mask=None, bias=None, alibi_slopes=None, decay_rate=None,
+              rope=None, q_positions=None, k_positions=None, return_lse=False, out=None, num_threads=None):
+    """softmax(scale q k^T + bias - slope*abs(t - s)) v over the visible keys; twin of `pe.attention`."""
+    (q, k, v), dtype = _widen(q, k, v)
+    one_head = q.ndim == k.ndim == v.ndim == 2
+    q, k, v = (a[None] if a.ndim == 2 else a for a in (q, k, v))            # now with a head axis
+    (heads, M, D), (key_heads, N) = q.shape[-3:], k.shape[-3:-1]
+
+    t = np.arange(N - M, N) if q_positions is None else np.asarray(q_positions)
+    s = np.arange(N) if k_positions is None else np.asarray(k_positions)
+    if rope is not None:
+        q, k = apply_rope(q, positions=t, rope=rope), apply_rope(k, positions=s, rope=rope)
+        if len(rope.freqs) > 1:                                             # several axes serve rope alone
+            t, s = np.arange(N - M, N), np.arange(N)
+
+    group = heads // max(key_heads, 1)                                      # head h reads key head h // group
+    k, v = np.repeat(k, group, axis=-3), np.repeat(v, group, axis=-3)
+    if s.ndim > 1 and s.shape[-2] == key_heads:
+        s = np.repeat(s, group, axis=-2)
+
+    with np.errstate(all="ignore"):
+        scores = (D ** -0.5 if scale is None else scale) * (q @ np.swapaxes(k, -1, -2))     # (..., H, M, N)
+        bias = np.zeros(()) if bias is None else np.asarray(bias, np.float64)
+        scores = scores + bias
+        for slope in (alibi_slopes, decay_rate):
+            if slope is not None:
+                scores = scores + _penalty(np.reshape(slope, (-1,)), t, s, causal=False)
+        visible = _visible(bias, t, s, causal, mask)
+        weights, lse = _softmax(np.where(visible, scores, -np.inf))
+        result = _mix(weights, visible, v)                                  # (..., H, M, V)
+    lse = np.broadcast_to(lse, result.shape[:-1])                           # v may have more leading axes
+    if one_head:
+        result, lse = result[0], lse[0]
+    result = _finish(result, dtype, out)
+    return (result, lse.astype(np.float64 if dtype == np.float64 else np.float32)) if return_lse else result
+
+
+def _geometric(width, base):
+    """w_l = base^(-2l/width), the L = width/2 frequencies of RoFormer."""
+    return np.power(10000.0 if base is None else base, -np.arange(0, width, 2) / width)
+
+
+def _angles(positions, freqs):
+    """Angle of every plane at every position: p*w_l, or p @ w when positions have several axes."""
+    positions, freqs = np.asarray(positions, np.float64), np.atleast_2d(np.asarray(freqs, np.float64))
+    return (positions[..., None] if len(freqs) == 1 else positions) @ freqs  # (..., n_axes) @ (n_axes, L)
+
+
+def _turn(x, cos, sin, layout, inverse):
+    """Map (a, b) to (a cos - b sin, a sin + b cos) in each of the L planes; coordinates past 2L stay."""
+    cos, sin = np.asarray(cos, np.float64), np.asarray(sin, np.float64)
+    if inverse:
+        square = cos * cos + sin * sin                                      # the amplitude, squared
+        cos, sin = cos / square, -sin / square
+    L = cos.shape[-1]
+    half = canonical_layout(layout) == "half"
+    first, second = (slice(0, L), slice(L, 2 * L)) if half else (slice(0, 2 * L, 2), slice(1, 2 * L, 2))
+    a, b, y = x[..., first], x[..., second], x.copy()
+    y[..., first] = a * cos - b * sin
+    y[..., second] = a * sin + b * cos
+    return y
+
+
+def _gaps(t, s):
+    """Form u = t - s, (..., M, N); an int n stands for 0..n-1, two ints for the last M of N."""
+    s = t if s is None else s
+    if np.ndim(t) == 0:
+        t = np.arange(s - t, s) if np.ndim(s) == 0 else np.arange(t)
+    s = np.arange(s) if np.ndim(s) == 0 else s
+    return np.asarray(t, np.float64)[..., :, None] - np.asarray(s, np.float64)[..., None, :]
+
+
+def _penalty(slopes, t, s, causal):
+    """-slope*abs(t - s), and -inf for the future when causal; slopes lead the result's axes."""
+    u = _gaps(t, s)
+    penalty = -np.asarray(slopes, np.float64)[..., None, None] * np.abs(u)
+    return np.where(u < 0, -np.inf, penalty) if causal else penalty
+
+
+def _visible(bias, t, s, causal, mask):
+    """Which keys each query may see; the rules combine by and, and a bias of -inf hides like the mask."""
+    visible = bias != -np.inf
+    if causal:
+        visible = visible & (_gaps(t, s) >= 0)
+    return visible if mask is None else visible & mask
+
+
+def _softmax(scores):
+    """Weights that sum to 1, and the log of their normaliser; a row that sees nothing gives 0 and -inf."""
+    top = np.max(scores, axis=-1, keepdims=True, initial=-np.inf)
+    top = np.where(np.isneginf(top), 0.0, top)
+    weights = np.exp(scores - top)
+    total = weights.sum(axis=-1, keepdims=True)
+    return weights / np.where(total == 0, 1.0, total), (top + np.log(total))[..., 0]
+
+
+def _mix(weights, visible, v):
+    """Multiply weights @ v so that NaN and inf in a value reach only the queries that see its key."""
+    result = weights @ np.where(np.isfinite(v), v, 0.0)
+    for j in np.flatnonzero(~np.isfinite(v).all(axis=(*range(v.ndim - 2), -1))):
+        value = np.where(np.isfinite(v[..., j, :]), 0.0, v[..., j, :])      # what the product above left out
+        seen = np.broadcast_to(visible, weights.shape)[..., j, None] & (value[..., None, :] != 0)
+        result = result + np.where(seen, weights[..., j, None] * value[..., None, :], 0.0)
+    return result
+
+
+def _widen(*values):
+    """Return the values in float64, and the dtype of the result: their promotion, integers as float64."""
+    values = [np.asarray(a) for a in values]
+    dtype = np.result_type(*(np.float64 if a.dtype.kind in "iu" else a.dtype for a in values))
+    return [a.astype(np.float64) for a in values], dtype.newbyteorder("=")
+
+
+def _bias_dtype(slopes, dtype, out):
+    """Return the dtype asked for, else out's, else that of the slopes; numbers and integers are float64."""
+    if dtype is None:
+        dtype = np.asarray(slopes).dtype if out is None else out.dtype
+    return np.dtype(np.float64 if np.dtype(dtype).kind in "iu" else dtype).newbyteorder("=")
+
+
+def _finish(result, dtype, out):
+    """Round once to the result's dtype, into out if there is one."""
+    with np.errstate(over="ignore"):
+        result = result.astype(dtype)
+    if out is None:
+        return result
+    out[...] = result
+    return out

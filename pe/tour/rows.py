@@ -1,0 +1,64 @@
+"""The list: every row, recognised from its matrix."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import pe
+
+
+def six_rows(say):
+    """Hand the six generators to classify, also in another basis, and then what the list leaves out."""
+    say.chapter("Six rows, and no seventh",
+        """A(u) = exp(uX) leaves one choice, the matrix X. What can X be? Its eigenvalues -gamma + i theta
+        tell: gamma is its fate, theta its rhythm.""")
+    turn, fade, slide = pe.generators.turn(1.0), pe.generators.fade(0.1), pe.generators.slide()
+    damped = turn - 0.1 * np.eye(2)
+    generators = [-fade, np.zeros((1, 1)), fade, turn, damped, slide]
+    basis = np.random.default_rng(0).standard_normal((2, 2))
+
+    def elsewhere(X):
+        P = basis[:len(X), :len(X)]
+        return pe.classify(P @ X @ np.linalg.inv(P)).row
+
+    say.text("""pe.classify(X) names the behaviour. The last column is its answer for the same X in a random
+        basis, where the entries of the matrix tell nothing:""")
+    answers = [pe.classify(X) for X in generators]
+    say.table(["X", "eigenvalues", "row", "in another basis"], [
+        [_matrix(X), _eigenvalues(answer), answer.row, elsewhere(X)]
+        for X, answer in zip(generators, answers, strict=True)])
+    say.text("Who uses which:")
+    names = ["forbidden", "NoPE", "decay", "RoPE", "damped RoPE", "ALiBi"]
+    say.table(["row", "known as", "shipped in"], [
+        [answer.row, name, ", ".join(answer.shipped_in) or "-"]
+        for name, answer in zip(names, answers, strict=True)])
+
+    fading_slide = slide - 0.1 * np.eye(2)
+    mixed = np.zeros((3, 3))
+    mixed[:2, :2], mixed[2:, 2:] = turn, fade
+    say.text("And three the table has no row for:")
+    say.table(["X", "eigenvalues", "row", "kinds"], [
+        [_matrix(X), _eigenvalues(answer), answer.row, ", ".join(dict.fromkeys(answer.kinds))]
+        for X, answer in [(X, pe.classify(X)) for X in (fading_slide, mixed, damped + 0.2 * np.eye(2))]])
+    say.notice("""rotation is the only row that does something, keeps all information and can never blow up.
+        That is the corner RoPE sits in.""")
+    say.careful("""eigenvalues alone do not name a row: nothing and the slide both have 0 only; what a
+        change of basis leaves alone is the Jordan structure. The weights absorb that change only as q' =
+        P^T q, k' = P^-1 k, which normalised or tied queries and keys cannot do. Every exp(uX) can be
+        undone, also a fade; "keeps all information" means that nothing shrinks below what rounding can
+        hold. And the six rows are the pure cases: mixtures, growing spirals and fading slides are possible
+        too.""")
+
+
+def _matrix(X):
+    return "; ".join(" ".join(f"{entry:g}" for entry in row + 0.0) for row in X)
+
+
+def _eigenvalues(answer):
+    """Each block's eigenvalue, conjugate pairs in one, multiplicity where it is defective."""
+    words = []
+    for block in answer.blocks:
+        real, imag = f"{block.eigenvalue.real + 0.0:g}", abs(block.eigenvalue.imag)
+        word = real if imag == 0 else f"±{imag:g}i" if real == "0" else f"{real}±{imag:g}i"
+        words.append(word + (f" (x{block.size})" if block.size > 1 else ""))
+    return ", ".join(words)

@@ -1,0 +1,99 @@
+"""What must be computed to build pe._core: per-file instruction sets, and whether OpenMP works. The rest of the
+package's description is in pyproject.toml.
+
+PE_OPENMP=auto|on|off   auto (default) uses OpenMP where a small program compiles, links and runs with it
+PE_SANITIZE=1           AddressSanitizer and UndefinedBehaviorSanitizer, for tests
+"""
+
+import os
+import platform
+import subprocess
+import sysconfig
+import tempfile
+from pathlib import Path
+
+import numpy
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+ABI3 = not sysconfig.get_config_var("Py_GIL_DISABLED")
+SANITIZE = os.environ.get("PE_SANITIZE", "") not in ("", "0")
+X86 = platform.machine().lower() in ("x86_64", "amd64")
+
+FLAGS = """-std=gnu11 -O3 -fvisibility=hidden -ffp-contract=off -fno-math-errno -Wall -Wextra -Wshadow -Wconversion
+    -Werror=implicit-function-declaration -Werror=int-conversion""".split()
+FLAGS_OF = {
+    "micro_avx2": "-mavx2 -mfma -mf16c".split(),
+    "micro_avx512": "-mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq".split(),
+}
+# CPython's own flags come first: -fwrapv would silence the signed-overflow check, -DNDEBUG the asserts.
+SANITIZERS = ["-fsanitize=address,undefined"]
+SANITIZER_FLAGS = """-fno-sanitize-recover=undefined -fno-omit-frame-pointer -fno-wrapv -UNDEBUG -g
+    -O1""".split() + SANITIZERS
+
+OPENMP_PROBE = """
+#include <omp.h>
+int main(void) {
+    int n = 0;
+#pragma omp parallel num_threads(2) reduction(+ : n)
+    n += 1;
+    return omp_get_max_threads() < 1 || n < 1;
+}
+"""
+
+
+class BuildCore(build_ext):
+    """Adds flags by source file; decides about OpenMP with the compiler that will be used."""
+
+    def openmp_works(self):
+        with tempfile.TemporaryDirectory() as folder:
+            source, program = Path(folder, "probe.c"), Path(folder, "probe")
+            source.write_text(OPENMP_PROBE)
+            compiler = self.compiler.compiler[0]
+            try:
+                subprocess.run([compiler, "-fopenmp", source, "-o", program], check=True, capture_output=True)
+                return subprocess.run([program], capture_output=True).returncode == 0
+            except (OSError, subprocess.CalledProcessError):
+                return False
+
+    def build_extensions(self):
+        choice = os.environ.get("PE_OPENMP", "auto")
+        if choice not in ("auto", "on", "off"):
+            raise SystemExit(f"PE_OPENMP={choice!r}: expected auto, on or off")
+        openmp = choice != "off" and self.openmp_works()
+        if choice == "on" and not openmp:
+            raise SystemExit("PE_OPENMP=on, but a small OpenMP program does not compile, link and run here")
+        compile_one = self.compiler._compile
+
+        def compile_with_flags(obj, src, ext, cc_args, extra, pp_opts):
+            stem = Path(src).stem
+            flags = extra + FLAGS + FLAGS_OF.get(stem, []) + (SANITIZER_FLAGS if SANITIZE else [])
+            if openmp and stem == "parallel":
+                flags = flags + ["-fopenmp"]
+            compile_one(obj, src, ext, cc_args, flags, pp_opts)
+
+        self.compiler._compile = compile_with_flags
+        for extension in self.extensions:
+            extension.extra_link_args += (["-fopenmp"] if openmp else []) + (SANITIZERS if SANITIZE else [])
+        super().build_extensions()
+
+
+sources = sorted(str(path) for path in Path("csrc").glob("*.c"))
+if not X86:
+    sources = [path for path in sources if "avx" not in path]
+
+setup(
+    ext_modules=[
+        Extension(
+            "pe._core",
+            sources=sources,
+            depends=sorted(str(path) for path in Path("csrc").glob("*.h")),
+            include_dirs=["csrc", numpy.get_include()],
+            define_macros=[("Py_LIMITED_API", "0x030B0000")] if ABI3 else [],
+            extra_link_args=["-lm", "-pthread"],
+            py_limited_api=ABI3,
+        )
+    ],
+    cmdclass={"build_ext": BuildCore},
+    options={"bdist_wheel": {"py_limited_api": "cp311"}} if ABI3 else {},
+)

@@ -1,0 +1,146 @@
+"""The benchmarks on tiny cases: they measure, refuse wrong answers, and write what the JSON promises."""
+
+import ctypes
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pe
+
+ROOT = Path(__file__).parents[1]
+sys.path.append(str(ROOT))  # behind everything else: an installed pe stays the one under test
+
+from benchmarks import calls, measure, peers, report, table, yard  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def yardstick(tmp_path_factory):
+    """The helper for the instruction set in use, built in a cache folder of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        try:
+            limits = yard.Yard(pe.isa())
+        except yard.NoCompiler as error:
+            pytest.skip(str(error))
+        yield limits
+
+
+def tiny(case: table.Case) -> table.Case:
+    """The same row on operands of a few kilobytes."""
+    *lead, length, width = case.shape
+    if case.op.endswith("_bias"):
+        width = min(width, 24)
+    keys = case.keys and (case.keys[0], min(case.keys[1], 24))
+    return replace(case, shape=(*(min(n, 8) for n in lead), min(length, 24), width), keys=keys)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_yardsticks_are_positive(yardstick, threads):
+    for isa in yard.ISAS[: yard.ISAS.index(yardstick.isa) + 1]:
+        limits = yard.Yard(isa)
+        for double in False, True:
+            assert limits.peak(double, threads, rounds=2000) > 0
+        for kind in yard.WAYS:
+            assert limits.bandwidth(kind, 64 << 10, threads) > 0
+
+
+def test_every_loop_of_a_copy_moves_every_byte(yardstick):
+    size = 64 << 10
+    for way in yard.WAYS["copy"]:
+        room = yardstick._room(size)
+        to, source = (np.frombuffer((ctypes.c_char * size).from_address(at), np.uint8) for at in room)
+        source[:] = np.arange(size) % 251 + way
+        assert yardstick._memory(yardstick._index, way, *room, size, 2, 1) > 0
+        np.testing.assert_array_equal(to, source)
+
+
+def test_missing_compiler_is_one_sentence(monkeypatch, tmp_path):
+    monkeypatch.setenv("CC", "no-such-compiler -m64")
+    with pytest.raises(yard.NoCompiler, match="'no-such-compiler' does not run") as caught:
+        yard.build(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_helper_is_compiled_once(monkeypatch, tmp_path, yardstick):
+    first = yard.build(tmp_path)
+    stamp = first.stat().st_mtime_ns
+    assert yard.build(tmp_path) == first and first.stat().st_mtime_ns == stamp
+    assert [path.name for path in tmp_path.iterdir()] == [first.name]
+
+
+def test_rows_are_distinct_and_count_useful_work():
+    labels = [(case.section, case.label) for case in table.TABLE]
+    assert len(set(labels)) == len(labels)
+    full, causal = (table.Case("full", "attention", (2, 3, 4, 5), words) for words in ((), ("causal",)))
+    assert full.work == 4 * 2 * 3 * 16 * 5 and causal.work == 4 * 2 * 3 * 10 * 5
+    decode = table.Case("decode", "attention", (1, 8, 2, 64), ("causal",), keys=(2, 100), dtype="float16")
+    assert decode.work == 2 * 2 * 100 * 64 * 2 and decode.yardstick == "read"
+    assert table.Case("bias", "alibi_bias", (2, 3, 5)).work == 120
+    assert table.Case("rope", "apply_rope", (2, 3, 4)).work == 192
+    with pytest.raises(ValueError, match="unknown words"):
+        table.Case("full", "attention", (1, 1, 1, 1), ("caucal",))
+
+
+def test_the_floors_of_the_project_are_in_the_table_and_in_quick():
+    floors = [(case.op, floor) for case in table.choose([], quick=True) for floor in case.floors]
+    assert ("attention", ("share", 1, 0.45)) in floors and ("attention", ("speedup", 2, 1.8)) in floors
+    for op in "apply_rope", "apply_rope_2d", "alibi_bias", "decay_bias":
+        assert (op, ("share", 1, 0.7)) in floors
+    for case in table.TABLE:
+        if case.floors and case.op != "attention":
+            assert case.work == (64 << 20) * (1 if case.yardstick == "write" else 2)
+
+
+@pytest.mark.parametrize("case", table.TABLE, ids=lambda case: f"{case.section}-{case.label}")
+def test_every_row_calls_pe_and_agrees_with_numpy(case):
+    problem = calls.Problem(tiny(case))
+    try:
+        found = peers.calls(problem, 1)
+    except calls.Unavailable as reason:
+        pytest.skip(str(reason))
+    lanes = {name: measure.Lane(call, float) for name, call in found.items()}
+    assert measure.check_agreement(problem.case, lanes) is not None or "numpy" not in lanes
+    if case.dtype in ("float32", "float64") and "rope" not in case.words:
+        assert "numpy" in lanes
+
+
+def test_a_wrong_answer_is_not_timed(monkeypatch, yardstick):
+    monkeypatch.setattr(pe, "alibi_bias", lambda *_, out, **__: out)
+    with pytest.raises(RuntimeError, match="differs from NumPy's"):
+        measure.measure(table.Case("bias", "alibi_bias", (2, 8, 8)), [1], yardstick, repetitions=1, seconds=0)
+
+
+def test_a_measured_row_is_well_formed(yardstick):
+    floors = ("share", 1, 0.0), ("speedup", 2, 1e9)
+    case = table.Case("causal", "attention", (1, 2, 16, 8), ("causal",), floors=floors)
+    result = json.loads(json.dumps(measure.measure(case, [1, 2], yardstick, repetitions=3, seconds=0)))
+    assert result["yardstick"] == "float32 FMA" and result["repetitions"] == 3
+    one, two = result["runs"]["1"], result["runs"]["2"]
+    for run in one, two:
+        assert 0 < run["seconds"]["best"] <= run["seconds"]["median"]
+        assert run["share"]["median"] > 0 and run["peers"]["numpy"]["ratio"]["median"] > 0
+    assert "speedup" not in one and two["speedup"]["median"] > 0
+
+    again = measure.measure(case, [1, 2], yardstick, repetitions=2, seconds=0)
+    met, missed = report.judge(case, [again])
+    assert met["met"] and not missed["met"]
+    assert report.verdict(met).startswith("  met") and report.verdict(missed).startswith("  BELOW")
+    assert "not measured" in report.verdict(report.judge(case, [])[0])
+
+
+def test_command_line(tmp_path, yardstick):
+    target = tmp_path / "numbers.json"
+    command = [sys.executable, "-m", "benchmarks", "small", "--quick", "--threads", "1", "--json", target]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    written = json.loads(target.read_text())
+    assert written["quick"] and len(written["cases"]) == len(table.choose(["small"], quick=True))
+    assert "numpy" in written["machine"] and "apply_rope (1, 1, 8, 16)" in done.stdout
+    command = [*command[:3], "rotate"]
+    wrong = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert wrong.returncode == 2 and "no op or section named rotate" in wrong.stderr

@@ -1,0 +1,88 @@
+"""The command line: what it offers, and one line for everything it cannot do."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import pe
+from pe.__main__ import main
+
+MODEL = ["generate", "model.bin", "--tokenizer", "tok.bin"]
+
+
+def cli(capsys, *argv):
+    """Run the command line; return exit status, stdout and stderr."""
+    try:
+        status = main([*map(str, argv)])
+    except SystemExit as stop:
+        status = stop.code
+    return status, *capsys.readouterr()
+
+
+@pytest.mark.parametrize(("argv", "named"), [
+    (["dance"], "dance"), (["--chapter", "3"], "tour"), (["tour", "3"], "3"),
+    (["tour", "--chapter", "0"], "--chapter"), (["tour", "--chapter", "13"], "1 to 12"),
+    (["tour", "--chapter", "one"], "'one'"), (["tour", "--chapter"], "--chapter"),
+    (["generate"], "CHECKPOINT"), (["generate", "model.bin"], "--tokenizer"),
+    ([*MODEL, "--steps", "0"], "--steps"), ([*MODEL, "--steps", "2.5"], "'2.5'"),
+    ([*MODEL, "--temperature", "-0.5"], "--temperature"), ([*MODEL, "--temperature", "nan"], "'nan'"),
+    ([*MODEL, "--temperature", "inf"], "'inf'"), ([*MODEL, "--temperature", "hot"], "'hot'"),
+    ([*MODEL, "--seed", "-1"], "--seed"), ([*MODEL, "--rope", "sideways"], "inside"),
+    ([*MODEL, "--prompt", "\udcff"], "--prompt"), ([*MODEL, "--no-such-option"], "--no-such-option"),
+    (["info", "please"], "please"), (MODEL, "model.bin: No such file"),
+])
+def test_bad_input_is_one_line_and_status_2(argv, named, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    status, out, err = cli(capsys, *argv)
+    assert status == 2 and out == ""
+    assert err.startswith("pe: error: ") and err.count("\n") == 1
+    assert named in err
+
+
+def test_help_lists_the_commands_and_every_option_is_explained(capsys):
+    status, out, _ = cli(capsys, "--help")
+    assert status == 0 and all(name in out for name in ("tour", "generate", "info"))
+    status, out, _ = cli(capsys, "generate", "--help")
+    assert status == 0
+    for option in ("--tokenizer", "--prompt", "--steps", "--no-cache", "--rope", "--temperature", "--seed"):
+        assert option in out
+
+
+def test_info_says_what_a_bug_report_needs(capsys):
+    status, out, err = cli(capsys, "info")
+    assert status == 0 and err == ""
+    assert pe.isa() in out and np.__version__ in out and str(pe.get_num_threads()) in out
+
+
+def test_module_runs_as_a_program():
+    done = subprocess.run([sys.executable, "-m", "pe", "info"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and pe.isa() in done.stdout and done.stderr == ""
+    done = subprocess.run([sys.executable, "-m", "pe", "dance"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and done.stdout == "" and done.stderr.count("\n") == 1
+
+
+def test_a_reader_who_leaves_early_sees_no_traceback(tmp_path):
+    command = [sys.executable, "-m", "pe", "tour", "--chapter", "9"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(60) == 1
+
+
+def test_a_terminal_without_the_letters_gets_question_marks(tmp_path):
+    command = [sys.executable, "-m", "pe", "tour", "--chapter", "9"]
+    done = subprocess.run(command, capture_output=True, check=False, cwd=tmp_path,
+                          env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert done.returncode == 0 and b"5.543" in done.stdout and done.stderr == b""
+
+
+@pytest.mark.parametrize(("error", "status"), [(KeyboardInterrupt(), 130), (OSError("disk on fire"), 2)])
+def test_interruption_and_system_errors(error, status, capsys, monkeypatch):
+    def stop(*args):
+        raise error
+
+    monkeypatch.setattr("pe.tour.take", stop)
+    assert cli(capsys, "tour")[0] == status

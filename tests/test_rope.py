@@ -1,0 +1,257 @@
+"""`Rope`, its tables and matrices, and `build_rope_cache`."""
+
+import doctest
+import pickle
+
+import mpmath
+import numpy as np
+import pytest
+from scipy.linalg import expm
+
+import pe
+import pe.rope
+from pe import Rope, build_rope_cache
+
+RNG = np.random.default_rng(5)
+
+
+def test_docstring_examples_run():
+    result = doctest.testmod(pe.rope)
+    assert result.attempted > 10 and result.failed == 0
+
+
+# Frequencies
+
+
+def test_table_of_width_16():
+    """Source document 1: frequencies 10000^(-k/8) and the tokens of a full turn."""
+    rope = Rope(16)
+    np.testing.assert_allclose(rope.freqs[0], [1, .316, .1, .032, .01, .0032, .001, .00032], rtol=0.02)
+    np.testing.assert_allclose(rope.wavelengths[0], [6, 20, 63, 199, 628, 2e3, 6e3, 20e3], rtol=0.05)
+    assert rope.freqs.shape == rope.wavelengths.shape == (1, 8)
+
+
+@pytest.mark.parametrize("dim, base", [(2, 1e4), (64, 1e4), (128, 5e5), (96, 1e6), (256, 1.0)])
+def test_frequencies_against_mpmath(dim, base):
+    with mpmath.workdps(40):
+        want = [float(mpmath.mpf(base) ** (-mpmath.mpf(2 * plane) / dim)) for plane in range(dim // 2)]
+    np.testing.assert_allclose(Rope(dim, base).freqs[0], want, rtol=1e-14)
+
+
+def test_partial_rotation_counts_exponents_over_the_part():
+    rope = Rope(8, rotary_dim=4)
+    np.testing.assert_allclose(rope.freqs, [[1, 0.01]], rtol=1e-15)         # 0.1 if counted over 8
+    assert (rope.dim, rope.rotary_dim) == (8, 4)
+    assert Rope(8, freqs=[1, 0.01]) == rope         # 2L coordinates turn, the rest stays
+    assert Rope(8, freqs=[1, 0.01], rotary_dim=4) == rope
+
+
+def test_freqs_are_a_private_copy():
+    w = np.array([1.0, 0.5])
+    rope = Rope(4, freqs=w)
+    w[0] = 7
+    assert rope.freqs.tolist() == [[1.0, 0.5]]
+    with pytest.raises(ValueError, match="read-only"):
+        rope.freqs[0, 0] = 7
+    assert Rope(4, freqs=np.array([1, 0], ">f4")).freqs.dtype == np.dtype(np.float64)
+
+
+def test_wavelength_of_a_plane_that_stands_still():
+    with np.errstate(all="raise"):
+        assert Rope(4, freqs=[1, 0]).wavelengths.tolist() == [[2 * np.pi, np.inf]]
+
+
+# A value: frozen, equal, hashable, picklable, printable
+
+
+EQUAL = [Rope(8), Rope(8, 1e4, layout="gptj"), Rope(np.int64(8), rotary_dim=8),
+         Rope(8, freqs=Rope(8).freqs), Rope(8, freqs=Rope(8).freqs[0].astype(">f8"), amplitude=1),
+         pickle.loads(pickle.dumps(Rope(8)))]
+DIFFERENT = [Rope(8), Rope(8, layout="half"), Rope(8, 500.0), Rope(8, rotary_dim=4), Rope(10, rotary_dim=8),
+             Rope(8, amplitude=1.25), Rope(8, freqs=[[1, 0], [0, 1]]), Rope(8, freqs=[1, 0, 0, 0])]
+
+
+def test_equal_ropes_are_equal_in_every_way():
+    for rope in EQUAL:
+        assert rope == EQUAL[0] and hash(rope) == hash(EQUAL[0])
+        for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+            assert pickle.dumps(rope, protocol) == pickle.dumps(EQUAL[0], protocol)
+    assert len(set(EQUAL)) == 1
+
+
+def test_different_ropes_differ():
+    assert len(set(DIFFERENT)) == len(DIFFERENT) == len({pickle.dumps(rope) for rope in DIFFERENT})
+    assert Rope(8) != "Rope(8)"
+
+
+@pytest.mark.parametrize("rope", DIFFERENT, ids=repr)
+def test_pickle_keeps_everything(rope):
+    copy = pickle.loads(pickle.dumps(rope))
+    assert copy == rope and copy.layout == rope.layout and copy.amplitude == rope.amplitude
+    assert copy._plan[1:] == rope._plan[1:]
+    np.testing.assert_array_equal(copy._plan[0], rope._plan[0])
+
+
+def test_frozen():
+    rope = Rope(8)
+    with pytest.raises(AttributeError, match="frozen.*layout"):
+        rope.layout = "half"
+    with pytest.raises(AttributeError, match="frozen"):
+        del rope.freqs
+    with pytest.raises(AttributeError):
+        rope.colour = "red"
+    assert rope == Rope(8)
+
+
+def test_repr_names_layout_and_wavelengths():
+    assert repr(Rope(4)) == "Rope(4, layout='interleaved', wavelengths=[6.283, 628.3])"
+    text = repr(Rope(128, layout="neox", rotary_dim=64, amplitude=1.5))
+    assert "'half'" in text and "rotary_dim=64" in text and "amplitude=1.5" in text and "..." in text
+
+
+@pytest.mark.parametrize("name", ["interleaved", "adjacent", "gptj", "traditional"])
+def test_names_of_the_interleaved_layout(name):
+    assert Rope(8, layout=name).layout == "interleaved"
+
+
+@pytest.mark.parametrize("name", ["half", "neox", "rotate_half", "split"])
+def test_names_of_the_half_layout(name):
+    assert Rope(8, layout=name).layout == "half"
+
+
+# Tables
+
+
+@pytest.mark.parametrize("position", [0, 1, -7, 2.5, 1023, 131071, 2**24 + 1, 2**40 + 1])
+def test_cache_against_mpmath(position):
+    """Exact sine and cosine of the exact product, but for one rounding of p*w."""
+    rope = Rope(64, amplitude=1.25)
+    cos, sin = rope.cache([position])
+    with mpmath.workdps(50):
+        angles = [mpmath.mpf(position) * mpmath.mpf(w) for w in rope.freqs[0].tolist()]
+        want = np.array([[float(1.25 * f(a)) for a in angles] for f in (mpmath.cos, mpmath.sin)])
+    tolerance = (np.abs(position) + 4) * 2.0**-53 * 1.25
+    np.testing.assert_allclose([cos[0], sin[0]], want, rtol=0, atol=tolerance)
+
+
+def test_cache_shapes():
+    rope = Rope(8)
+    assert [t.shape for t in rope.cache(5)] == [(5, 4)] * 2
+    assert [t.shape for t in rope.cache(np.arange(6.0).reshape(2, 1, 3))] == [(2, 1, 3, 4)] * 2
+    assert [t.shape for t in rope.cache(0)] == [t.shape for t in rope.cache([])] == [(0, 4)] * 2
+    np.testing.assert_array_equal(rope.cache(3), rope.cache([0, 1, 2]))
+    axial = Rope(8, freqs=[[1, 0.1, 0, 0], [0, 0, 1, 0.1]])
+    cos, sin = axial.cache([[3, 5], [0, 2]])
+    np.testing.assert_allclose(cos, np.cos([[3, 0.3, 5, 0.5], [0, 0, 2, 0.2]]), rtol=1e-15)
+    np.testing.assert_allclose(sin, np.sin([[3, 0.3, 5, 0.5], [0, 0, 2, 0.2]]), rtol=1e-15)
+
+
+def test_build_rope_cache_is_the_tutorial_table():
+    cos, sin = build_rope_cache(64, 8)
+    angles = np.outer(np.arange(64), 10000.0 ** (-2 * np.arange(4) / 8))
+    np.testing.assert_allclose(cos, np.cos(angles), atol=1e-14)
+    np.testing.assert_allclose(sin, np.sin(angles), atol=1e-14)
+    assert cos.dtype == np.float64 and cos.shape == (64, 4)
+    assert build_rope_cache(0, 8)[0].shape == (0, 4)
+    np.testing.assert_array_equal(build_rope_cache(9, 8, 500.0), Rope(8, 500.0).cache(9))
+
+
+# Matrices
+
+
+ROPES = [Rope(8), Rope(8, layout="half"), Rope(10, rotary_dim=6), Rope(10, layout="half", rotary_dim=6),
+         Rope(8, amplitude=1.5), Rope(8, freqs=[2.0, 0.0, -0.5])]
+
+
+@pytest.mark.parametrize("rope", ROPES, ids=repr)
+def test_matrix_is_what_apply_does(rope):
+    x, positions = RNG.normal(size=(5, rope.dim)), np.array([0, 1, -3, 2.5, 1000])
+    want = np.einsum("tij,tj->ti", rope.matrix(positions), x)
+    np.testing.assert_allclose(rope.apply(x, positions), want, atol=1e-14)
+    np.testing.assert_array_equal(rope.apply(x, positions), pe.apply_rope(x, positions=positions, rope=rope))
+
+
+@pytest.mark.parametrize("rope", [r for r in ROPES if r.amplitude == 1], ids=repr)
+def test_matrix_is_a_homomorphism_with_this_generator(rope):
+    X = rope.generator()
+    np.testing.assert_allclose(rope.matrix(3) @ rope.matrix(-4.5), rope.matrix(-1.5), atol=1e-14)
+    np.testing.assert_array_equal(rope.matrix(0), np.eye(rope.dim))
+    np.testing.assert_array_equal(X.T, -X)
+    for u in (0.5, 7):
+        np.testing.assert_allclose(expm(u * X), rope.matrix(-u), atol=1e-13)
+
+
+def test_direction():
+    """Counter-clockwise by +p*w; the score of the turned pair is q^T exp((t - s) X) k."""
+    rope = Rope(2)
+    np.testing.assert_allclose(rope.apply([[1.0, 0.0]], [1]), [[0.540302305868, 0.841470984808]], atol=1e-12)
+    assert rope.generator().tolist() == [[0, 1], [-1, 0]]
+    rope, q, k = Rope(6), RNG.normal(size=6), RNG.normal(size=6)
+    for t, s in ((5, 2), (2, 5), (1003, 1000)):
+        score = rope.apply(q[None], [t])[0] @ rope.apply(k[None], [s])[0]
+        np.testing.assert_allclose(score, q @ expm((t - s) * rope.generator()) @ k, atol=1e-12)
+
+
+def test_level_one_is_mostly_zeros():
+    """Source document 1: at d = 128 the matrix has 16384 entries, 256 of them nonzero."""
+    matrix = Rope(128).matrix(1)
+    assert matrix.size == 16384 and np.count_nonzero(matrix) == 256
+
+
+def test_several_axes_commute():
+    """Source document 2: the matrix of (x, y) is that of x times that of y."""
+    rope = Rope(8, freqs=[[1, 0.1, 0, 0.3], [0, 0, 1, 0.2]])
+    X, Y = rope.generator()
+    np.testing.assert_allclose(X @ Y, Y @ X, atol=1e-15)
+    np.testing.assert_allclose(rope.matrix([3, -2]), expm(-3 * X + 2 * Y), atol=1e-13)
+    x, positions = RNG.normal(size=(4, 8)), RNG.integers(-9, 9, size=(4, 2))
+    want = np.einsum("tij,tj->ti", rope.matrix(positions), x)
+    np.testing.assert_allclose(rope.apply(x, positions), want, atol=1e-14)
+
+
+def test_inverse_undoes_the_amplitude_too():
+    rope, x = Rope(8, amplitude=1.5, layout="half"), RNG.normal(size=(3, 8))
+    there = rope.apply(x, [1, 2, 3])
+    np.testing.assert_allclose(np.linalg.norm(there, axis=1), 1.5 * np.linalg.norm(x, axis=1))
+    np.testing.assert_allclose(rope.apply(there, [1, 2, 3], inverse=True), x, atol=1e-14)
+
+
+# Bad input
+
+
+@pytest.mark.parametrize("make, error, words", [
+    (lambda: Rope(7), ValueError, "dim .*even.*7.*rotary_dim=6"),
+    (lambda: Rope(0), ValueError, "dim .*at least 1.*0"),
+    (lambda: Rope(8.0), TypeError, "dim .*integer.*8.0"),
+    (lambda: Rope(True), TypeError, "dim .*integer.*True"),
+    (lambda: Rope(8, rotary_dim=3), ValueError, "rotary_dim .*even.*3"),
+    (lambda: Rope(8, rotary_dim=10), ValueError, "rotary_dim .*at most dim=8.*10"),
+    (lambda: Rope(8, rotary_dim=0), ValueError, "rotary_dim .*at least 1.*0"),
+    (lambda: Rope(8, 0), ValueError, "base .*above 0.*0"),
+    (lambda: Rope(8, 0.5), ValueError, "base .*at least 1.*0.5"),
+    (lambda: Rope(8, float("nan")), ValueError, "base .*finite.*nan"),
+    (lambda: Rope(8, "10000"), TypeError, "base .*number.*'10000'"),
+    (lambda: Rope(8, 500.0, freqs=[1]), TypeError, "base= or freqs=, not both"),
+    (lambda: Rope(8, freqs=[1, 10, 100, 1000]), ValueError, "freqs rise.*1/freqs"),
+    (lambda: Rope(8, freqs=[1, np.inf]), ValueError, "freqs .*finite.*inf"),
+    (lambda: Rope(8, freqs=[1j]), TypeError, "freqs .*complex"),
+    (lambda: Rope(8, freqs=[]), ValueError, r"freqs .*\(0,\)"),
+    (lambda: Rope(8, freqs=1.0), ValueError, r"freqs .*\(L,\).*shape \(\)"),
+    (lambda: Rope(4, freqs=[3, 2, 1]), ValueError, "3 planes.*6 coordinates.*dim=4.*room for 2"),
+    (lambda: Rope(8, freqs=[1, 0.5], rotary_dim=6), ValueError, "rotary_dim=6 .*2 frequencies.*4"),
+    (lambda: Rope(8, layout="rotated"), ValueError, "layout 'rotated'.*interleaved.*half"),
+    (lambda: Rope(8, layout=True), TypeError, "layout .*string.*True"),
+    (lambda: Rope(8, amplitude=0), ValueError, "amplitude .*above 0"),
+    (lambda: Rope(8).cache(-1), ValueError, "positions .*at least 0.*-1"),
+    (lambda: Rope(8).cache([True]), TypeError, "positions .*bool"),
+    (lambda: Rope(8).cache(np.ones(2, np.float16)), TypeError, "positions .*float16"),
+    (lambda: Rope(8).cache([np.nan]), ValueError, "positions.*nan"),
+    (lambda: Rope(8).cache([2**53 + 2]), ValueError, r"positions.*2\^53"),
+    (lambda: Rope(8, freqs=np.eye(2)).cache([1, 2, 3]), ValueError, r"positions .*\(\.\.\., 2\).*\(3,\)"),
+    (lambda: build_rope_cache(4, 7), ValueError, "even.*7"),
+    (lambda: build_rope_cache(-4, 8), ValueError, "seq_len .*at least 0.*-4"),
+    (lambda: build_rope_cache(4.0, 8), TypeError, "seq_len .*integer.*4.0"),
+])
+def test_bad_input(make, error, words):
+    with pytest.raises(error, match=words):
+        make()

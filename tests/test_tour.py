@@ -1,0 +1,202 @@
+"""The tour: live numbers, those of the sources among them, in 80 columns; and the page it writes."""
+
+import io
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+import pe
+from pe.__main__ import main
+from pe.tour import CHAPTERS, take
+from pe.tour.text import Script
+
+NUMBERS = range(1, len(CHAPTERS) + 1)
+
+# What source documents 1 and 2 print, or what follows from it to more digits.
+EXPECTED = {
+    1: ["the dog bit the man", "the man bit the dog", r"no position +[\d.]+e-1[67] "],
+    2: ["h5 then h4 = h9", "h7 then h8 = h3", "h5 then h7 = h0", "(h2 h3) h4 = h9",
+        "144 pairs", "1728 triples",
+        r"hours of the clock, \+ +yes +yes +yes +yes +yes",
+        r"quarter turns of a square, x +yes +yes +yes +yes +yes",
+        r"positive whole numbers, \+ +yes +NO +NO +yes +NO",
+        r"2x2 matrices, x +yes +yes +NO +yes +NO",
+        "(5, 3) and (5, 99) both to (5, 0)"],
+    3: [r"log +x to \+ +1.7918 +1.7918", r"exp +\+ to x +148.4132 +148.4132",
+        r"square +\+ to \+ +25.0000 +13.0000 +12"],
+    4: [r"A\(5\) +0.2837 +-0.9589 +0.6065 +5", r"A\(2\) A\(3\) +0.2837 +-0.9589 +0.6065 +5",
+        r"turn +[\d.]+e-1[567]", r"slide +(0.0e\+00|[\d.]+e-1[567])", r"hurried: angle 0.01 t\^2 +1.8e-01",
+        "-0.0021", "6.3e+103"],
+    5: [r"3 +9 +5\n", r"1000 +1000000 +1999\n"],
+    6: [r"0 +1.000 +0.0 ", r"5 +0.607 +-0.5 ", r"10 +0.368 +-1.0 ",
+        r"25 +0.082 ", r"50 +0.0067 ", r"100 +0.000045 ", "6.9315 tokens", "148.4132"],
+    7: [r"0.1 +0.1 +explode +explode\n", r"0 +0 +nothing +nothing\n", r"-0.1 +-0.1 +fade +fade\n",
+        r"0 -1; 1 0 +±1i +turn +turn\n", r"-0.1 -1; 1 -0.1 +-0.1±1i +turn\+fade +turn\+fade\n",
+        r"0 1; 0 0 +0 \(x2\) +slide +slide\n",
+        "NoPE", "decay", r"turn +RoPE +.*Llama",
+        r"damped RoPE +.*RetNet", r"ALiBi +.*BLOOM", "beyond", "mixed"],
+    8: ["16384 entries 256 are not zero", r"64 dials of 2 x 2 +256 +256", r"0 +1 +6.3\n", r"1 +0.316 +19.9\n",
+        r"2 +0.1 +62.8\n", r"3 +0.032 +198.7\n", r"4 +0.01 +628.3\n",
+        r"5 +0.0032 +1987\n", r"6 +0.001 +6283\n", r"7 +0.00032 +19869\n", "54410"],
+    9: [r"5 +2 +3 +5.5431010613 +5.543101 ", r"13 +10 +3 +5.5431010613 ", r"103 +100 +3 +5.5431010613 ",
+        r"7 +0 +7 +5.8921859874 ", r"5 +6.137 ", r"10 +3.646 ", r"0 +8.000 "],
+    10: [r"17 +14 +(-?[\d.]+) +-?[\d.]+\n +1003 +1000 +\1 +-?[\d.]+\n"
+         r" +8300 +8297 +\1 +IndexError: index 8300"],
+    11: [r"-2 +\(-2, 1\) +-1 +1 +-1\n", r"0 +\(0, 1\) +0 +0 +0\n", r"3 +\(3, 1\) +1.5 +-1.5 +-1.5\n",
+         r"100 +\(100, 1\) +50 +-50 +-50\n",
+         "0.5, 0.25, 0.125", r"differ by (0.0e\+00|[\d.]+e-1[567]) at most"],
+    12: [r"nothing \(NoPE\) +- +[\d.]+ ms +[\d.]+ ms", r"turn \(RoPE\) +rope=",
+         r"slide \(ALiBi\) +alibi_slopes=", r"fade \(decay\) +decay_rate=",
+         r"turn \+ fade +rope=, decay_rate="],
+}
+
+# The public calls each chapter has its numbers from.
+CALLS = {1: ["attention", "Rope"], 2: ["check_group_axioms"], 3: ["homomorphism_defect"],
+         4: ["transport", "group_law_residual"], 5: ["encoding"], 6: ["transport", "decay_bias", "classify"],
+         7: ["classify"], 8: ["Rope", "apply_rope"], 9: ["apply_rope"], 10: ["apply_rope"],
+         11: ["transport", "alibi_bias", "attention", "alibi_slopes"],
+         12: ["attention", "alibi_slopes", "isa"]}
+
+
+def told(chapter=None, stream=None):
+    """Take the tour and return what it prints."""
+    stream = stream or io.StringIO()
+    take(stream, chapter)
+    return stream.getvalue()
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self):
+        """Say so."""
+        return True
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """Take the whole tour once; return its text and the folder it was taken in."""
+    folder, back = tmp_path_factory.mktemp("tour"), os.getcwd()
+    os.chdir(folder)
+    try:
+        return told(), folder
+    finally:
+        os.chdir(back)
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_chapter_shows_the_numbers_of_the_sources(number):
+    text = told(number)
+    for pattern in EXPECTED[number]:
+        assert pattern in text or re.search(pattern, text), f"{pattern!r} not in\n{text}"
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_chapter_teaches(number):
+    text = told(number)
+    title, rule, question = text.strip().split("\n", 2)
+    assert title.startswith(f"{number}. ") and set(rule) == {"─"}
+    assert "?" in question.split("\n\n")[0] or number in (4,), "a chapter opens with its question"
+    assert text.count("\n  Notice: ") == 1 and text.count("\n  Careful: ") <= 1
+
+
+@pytest.mark.parametrize(("number", "call"), [(number, call) for number in CALLS for call in CALLS[number]])
+def test_numbers_come_from_the_public_functions(number, call, monkeypatch):
+    class Called(Exception):
+        pass
+
+    def called(*args, **keywords):
+        raise Called
+
+    monkeypatch.setattr(pe, call, called)
+    with pytest.raises(Called):
+        told(number)
+
+
+def test_a_wrong_op_shows(monkeypatch):
+    right = pe.apply_rope
+    monkeypatch.setattr(pe, "apply_rope", lambda x, **keywords: 1.001 * right(x, **keywords))
+    assert not re.search(EXPECTED[9][0], told(9))
+
+
+def test_the_whole_tour_is_every_chapter_in_order(whole):
+    titles = re.findall(r"^(\d+)\. .*\n─+$", whole[0], re.M)
+    assert titles == [str(number) for number in NUMBERS]
+
+
+def test_it_fits_80_columns_without_escape_codes(whole):
+    assert max(map(len, whole[0].splitlines())) <= 80
+    assert "\x1b" not in whole[0] and "\t" not in whole[0]
+    assert all(line == line.rstrip() for line in whole[0].splitlines())
+
+
+def test_colours_only_on_a_terminal(monkeypatch):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    for number in (4, 7, 11):
+        plain, colored = told(number), told(number, Terminal())
+        assert "\x1b[" in colored
+        assert re.sub(r"\x1b\[\d+m", "", colored) == plain
+    for name, value in [("NO_COLOR", "1"), ("TERM", "dumb")]:
+        with monkeypatch.context() as patch:
+            patch.setenv(name, value)
+            assert "\x1b" not in told(4, Terminal())
+
+
+def test_the_page_is_written_and_said(whole):
+    text, folder = whole
+    page = folder / "turn-fade-slide.html"
+    assert [path.name for path in folder.iterdir()] == [page.name]
+    assert f"\n  {page}\n" in text and "What to try next" in text.split(str(page))[1]
+    html = page.read_text(encoding="utf-8")
+    assert len(html.encode()) < 150_000
+    assert html.count("<h2>") == len(CHAPTERS) and "<figure" in html and "<script" in html
+    for number in ("5.5431010613", "0.000045", "16384", "IndexError: index 8300", "148.4132", "damped RoPE"):
+        assert number in html
+    assert not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//""", html)
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_one_chapter_writes_no_file(number, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    told(number)
+    assert not list(tmp_path.iterdir())
+
+
+def refused(capsys):
+    """Take the tour from the command line and expect one line of error before anything else."""
+    assert main([]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1
+    assert err.startswith("pe: error: ") and "turn-fade-slide.html" in err
+
+
+def test_a_folder_in_the_place_of_the_page(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "turn-fade-slide.html").mkdir()
+    refused(capsys)
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a folder that not even root can write to")
+def test_a_folder_that_cannot_be_written(monkeypatch, capsys):
+    monkeypatch.chdir("/proc/self")
+    refused(capsys)
+
+
+def test_tables_line_up_and_numbers_stand_right():
+    stream = io.StringIO()
+    say = Script(stream)
+    say.table(["name", "value"], [["one", "1.5"], ["three hundred", "-300"]])
+    assert stream.getvalue().splitlines() == ["", "  name           value", "  one              1.5",
+                                              "  three hundred   -300"]
+    assert say.parts == [("table", ["name", "value"], [["one", "1.5"], ["three hundred", "-300"]])]
+
+
+def test_bars_are_as_long_as_their_numbers():
+    stream = io.StringIO()
+    Script(stream).bars(["gap", "score"], [[0, "8.00"], [1, "4.00"], [2, "-1.00"]], top=8.0)
+    lines = stream.getvalue().splitlines()
+    lengths = [line.count("█") for line in lines]
+    assert len(lines[2]) == 80 and lengths[3] * 2 in (lengths[2], lengths[2] + 1) and lengths[4] == 0
