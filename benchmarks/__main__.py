@@ -23,14 +23,17 @@ import time
 from pathlib import Path
 
 from .report import LEGEND, heading, judge, lines, short, verdict
-from .table import SECTIONS, TABLE, choose
+from .table import SECTIONS, TABLE, WORDS, choose
 
 
 def parse(arguments: list[str] | None) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
     """Read the command line."""
     names = sorted({case.op for case in TABLE} | set(SECTIONS))
     parser = argparse.ArgumentParser(
-        "python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        "python -m benchmarks",
+        description=__doc__,
+        epilog="words in the rows:\n" + "\n".join(f"  {word:10} {what}" for word, what in WORDS.items()),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("names", nargs="*", metavar="op", help="of " + ", ".join(names))
     parser.add_argument("--quick", action="store_true", help="only the rows that decide, fewer seconds each")

@@ -28,18 +28,18 @@ def short(label: str, section: str) -> str:
 def heading(section: str, width: int, peers: list[str]) -> str:
     """The line above a table."""
     names = "".join(f"{COLUMN[name]:>9}" for name in columns(section, peers))
-    return f"  {'':{width}} threads      time        rate               share{names}      speedup"
+    return f"  {'':{width}} threads      time          rate                share{names}      speedup"
 
 
 def lines(result: dict, width: int, peers: list[str]) -> list[str]:
-    """One line for every number of threads; a small call shows its time alone."""
+    """One line for every number of threads; a small call has its best time where the others have a rate."""
     unit = "GF/s" if result["unit"] == "flop" else "GB/s"
-    limit = (result["yardstick"] or "").removeprefix("float32 ")
+    limit = (result["yardstick"] or "").removeprefix("float32 ").replace("float64", "f64")
     found = []
     for index, (threads, run) in enumerate(result["runs"].items()):
         label = short(result["label"], result["section"]) if index == 0 else ""
         count = "" if result["section"] == "small" else threads
-        rate = share = ""
+        rate, share = f"best {duration(run['seconds']['best'])}", ""
         if limit:
             rate = f"{result['work'] / run['seconds']['median'] / 1e9:.1f} {unit}"
             share = f"{100 * run['share']['median']:.0f} / {100 * run['share']['best']:.0f} % {limit}"
@@ -47,7 +47,7 @@ def lines(result: dict, width: int, peers: list[str]) -> list[str]:
         cells = "".join(f"{ratios.get(name, '-'):>9}" for name in columns(result["section"], peers))
         speedup = "{median:.2f} / {best:.2f}".format(**run["speedup"]) if "speedup" in run else ""
         taken = duration(run["seconds"]["median"])
-        line = f"  {label:{width}} {count:>7} {taken:>9}  {rate:>10}  {share:>18}{cells}  {speedup:>11}"
+        line = f"  {label:{width}} {count:>7} {taken:>9}  {rate:>12}  {share:>19}{cells}  {speedup:>11}"
         found.append(line.rstrip())
     return found
 

@@ -116,7 +116,7 @@ def _attention() -> list[Case]:
             for length, count in heads.items():
                 gate = words == ("causal",) and (length, width) == (1024, 64)
                 floors = (("share", 1, 0.45), ("speedup", 2, 1.8)) if gate else ()
-                quick = width == 64 and length in (128, 1024, 4096)
+                quick = width == 64 and (length in (128, 1024) or words == ("causal",) and length == 4096)
                 shape = 1, count, length, width
                 rows.append(Case(section, "attention", shape, words, quick=quick, floors=floors))
         rows += [Case(section, "attention", (1, 8, 1024, width), words) for width in (32, 80, 96, 256)]
@@ -162,7 +162,14 @@ def _rotations() -> list[Case]:
     large, cached = (1, 32, 4096, 128), (1, 8, 128, 64)  # 64 MiB and 256 KiB of float32
     floors = (("share", 1, 0.7), ("share", 2, 0.7))
     rows = [
-        Case("rope", "apply_rope", large, words, quick="in place" not in words, floors=floors)
+        Case(
+            "rope",
+            "apply_rope",
+            large,
+            words,
+            quick=len(words) < 2 and "in place" not in words,
+            floors=floors,
+        )
         for words in ((), ("half",), ("tables",), ("half", "tables"), ("in place",), ("half", "in place"))
     ]
     rows.append(Case("rope", "apply_rope_2d", large, quick=True, floors=floors))

@@ -70,7 +70,7 @@ static void set_real(const pe_real_kernels *k, char *reals, ptrdiff_t i, double 
 
 static void turn(const job_t *job, double position, char *row, const scratch_t *w) {
     pe_angles(job->k, &job->p->plan, &job->turns, &position, w->cos, w->sin, w->raw);
-    pe_turn_row(job->k, &job->p->plan, row, w->cos, w->sin, row);
+    pe_turn_row(job->k, &job->p->plan, row, w->cos, w->sin, row, false);
 }
 
 /* ---- queries: rows to lanes, and back ---- */

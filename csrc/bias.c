@@ -49,7 +49,7 @@ static void bias_task(const void *context, ptrdiff_t task, void *scratch) {
     const ptrdiff_t item = pe_itemsize(dtype);
     const bool native = dtype == PE_F32 || dtype == PE_F64;
     double *keys = scratch;
-    char *row = (char *)(keys + CHUNK), *narrow = row + CHUNK * k->size;
+    char *row = (char *)(keys + CHUNK);
 
     const offsets_t at = matrix_at(p, task / job->tasks_a_matrix);
     const double slope = double_at(&p->slope, at.slope);
@@ -61,18 +61,23 @@ static void bias_task(const void *context, ptrdiff_t task, void *scratch) {
         for (ptrdiff_t i = i0; i < i1; i++) {
             const double t = double_at(&p->t, at.t + i * p->t.stride[t_axis]);
             char *out = p->out.data + at.out + i * p->out.stride[t_axis] + j0 * item;
-            if (native && !job->stream && (uintptr_t)out % (size_t)k->size == 0) {
-                k->bias_row(n, t, keys, slope, p->causal, out);
+            if (native) {
+                k->bias_row(n, t, keys, slope, p->causal, out, job->stream);
                 continue;
             }
-            k->bias_row(n, t, keys, slope, p->causal, row);
-            const char *done = row;
-            if (!native) k->store_row(dtype, n, row, narrow), done = narrow;
-            if (job->stream) pe_active->stream(n * item, done, out);
-            else memcpy(out, done, (size_t)(n * item));
+            k->bias_row(n, t, keys, slope, p->causal, row, false);
+            k->store_row(dtype, n, row, out);
         }
-        if (pe_stopping()) return;
+        if (pe_stopping()) break;
     }
+    if (job->stream) pe_active->stream_end();
+}
+
+/* stores past the cache need 16-byte alignment of every row */
+static bool may_stream(const pe_bias_params *p) {
+    ptrdiff_t low = (ptrdiff_t)(uintptr_t)p->out.data;
+    for (int i = 0; i < p->ndim - 1; i++) low |= p->shape[i] > 1 ? p->out.stride[i] : 0;
+    return low % 16 == 0;
 }
 
 pe_status pe_bias(const pe_bias_params *p) {
@@ -88,7 +93,7 @@ pe_status pe_bias(const pe_bias_params *p) {
     if (job.rows_a_task > job.M) job.rows_a_task = job.M;
     job.tasks_a_matrix = (job.M + job.rows_a_task - 1) / job.rows_a_task;
     const double bytes = (double)matrices * (double)job.M * (double)row_bytes;
-    job.stream = bytes >= STREAM_FROM;
-    return pe_run(matrices * job.tasks_a_matrix, CHUNK * (8 + 2 * (size_t)job.k->size), SECONDS_PER_BYTE * bytes,
+    job.stream = bytes >= STREAM_FROM && may_stream(p);
+    return pe_run(matrices * job.tasks_a_matrix, CHUNK * (8 + (size_t)job.k->size), SECONDS_PER_BYTE * bytes,
                   bias_task, &job, p->num_threads);
 }

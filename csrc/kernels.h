@@ -2,7 +2,8 @@
  *
  * A real is float for 16-bit and float32 values, double for float64. A tile holds `lanes` queries side by side
  * (64 floats or 32 doubles: 256 bytes) and one row per key or channel, so nothing is ever summed across a vector.
- * Rows of callers' memory may be unaligned; tiles and scratch are 64-byte aligned. Kernels trust what they get. */
+ * Rows of callers' memory may be unaligned; tiles and scratch are 64-byte aligned. `stream` stores past the cache,
+ * to rows aligned to 16 bytes. Kernels trust what they get. */
 #ifndef PE_KERNELS_H
 #define PE_KERNELS_H
 
@@ -39,14 +40,16 @@ typedef struct {
     void (*sincos_row)(const pe_turns *turns, const double *position, void *cos, void *sin);
 
     /* One row of reals, turned: half pairs (l, l + planes), x and out of 2 planes; tables of `planes`. */
-    void (*rotate_half)(ptrdiff_t planes, const char *x, const void *cos, const void *sin, char *out);
+    void (*rotate_half)(ptrdiff_t planes, const char *x, const void *cos, const void *sin, char *out, bool stream);
     /* interleaved: tables doubled by double_tables, c c c' c' ..., -s s -s' s' ... */
-    void (*rotate_pairs)(ptrdiff_t planes, const char *x, const void *cos2, const void *sin2, char *out);
+    void (*rotate_pairs)(ptrdiff_t planes, const char *x, const void *cos2, const void *sin2, char *out,
+                         bool stream);
     void (*double_tables)(ptrdiff_t planes, const void *cos, const void *sin, void *cos2, void *sin2);
 
     /* out[j] = slope * (s[j] - t), -inf where s[j] > t; not causal: slope * -|s[j] - t|. The gap is formed in
      * float64 and rounded once. */
-    void (*bias_row)(ptrdiff_t n, double t, const double *s, double slope, bool causal, void *out);
+    void (*bias_row)(ptrdiff_t n, double t, const double *s, double slope, bool causal, void *out,
+                     bool stream);
 
     /* dst[c][r] = factor * src[r][c]; leading sizes in reals. */
     void (*transpose)(ptrdiff_t rows, ptrdiff_t columns, double factor, const void *src, ptrdiff_t src_lead, void *dst,
@@ -96,8 +99,7 @@ typedef struct {
 typedef struct {
     pe_isa isa;
     pe_real_kernels real[2]; /* float, double */
-    /* dst = src, past the cache; ends with what makes it visible to other threads */
-    void (*stream)(ptrdiff_t bytes, const void *src, void *dst);
+    void (*stream_end)(void); /* once a task, after stores past the cache: makes them visible to other threads */
 } pe_kernels;
 
 extern const pe_kernels *pe_active; /* written at import and by tests between calls */

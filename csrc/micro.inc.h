@@ -57,17 +57,7 @@ static inline double widen_at(pe_dtype dtype, const char *p) {
 #include "rows.inc.h"
 #include "tile.inc.h"
 
-static void stream(ptrdiff_t bytes, const void *src, void *dst) {
-    const char *from = src;
-    char *to = dst;
-    ptrdiff_t head = (ptrdiff_t)(-(uintptr_t)to & (STREAM_BYTES - 1));
-    if (head > bytes) head = bytes;
-    memcpy(to, from, (size_t)head);
-    ptrdiff_t i = head;
-    for (; i + STREAM_BYTES <= bytes; i += STREAM_BYTES) stream_line(to + i, from + i);
-    memcpy(to + i, from + i, (size_t)(bytes - i));
-    stream_end();
-}
+static void end_stream(void) { fence(); }
 
 #define REAL_KERNELS(T, REAL)                                                                                         \
     {                                                                                                                 \
@@ -81,4 +71,5 @@ static void stream(ptrdiff_t bytes, const void *src, void *dst) {
     }
 
 const pe_kernels TABLE = {
-    .isa = ISA, .real = {REAL_KERNELS(f32, float), REAL_KERNELS(f64, double)}, .stream = stream};
+    .isa = ISA, .real = {REAL_KERNELS(f32, float), REAL_KERNELS(f64, double)}, 
+    .stream_end = end_stream};

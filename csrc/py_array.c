@@ -58,6 +58,7 @@ bool pe_view_of(PyObject *o, int ndim, const ptrdiff_t *shape, pe_view *view) {
 
 bool pe_last_axis_contiguous(PyObject *o) {
     const int last = axis_count(o) - 1;
+    if (PyArray_SIZE(as_array(o)) == 0) return true; /* whose strides NumPy sets to 0 */
     return axis_size(o, last) <= 1 || axis_stride(o, last) == (ptrdiff_t)PyArray_ITEMSIZE(as_array(o));
 }
 
@@ -94,7 +95,7 @@ bool pe_is_output(PyObject *o, pe_dtype dtype, int ndim, const ptrdiff_t *shape)
     if (pe_array_dtype(o) != (int)dtype || axis_count(o) != ndim || !PyArray_ISWRITEABLE(as_array(o))) return false;
     for (int i = 0; i < ndim; i++) {
         if (axis_size(o, i) != shape[i]) return false;
-        if (shape[i] > 1 && axis_stride(o, i) == 0) return false;
+        if (shape[i] > 1 && axis_stride(o, i) == 0 && PyArray_SIZE(as_array(o))) return false;
     }
     return ndim == 0 || pe_last_axis_contiguous(o);
 }

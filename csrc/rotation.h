@@ -28,13 +28,13 @@ static inline void pe_angles(const pe_real_kernels *k, const pe_plan *plan, cons
     }
 }
 
-/* the first 2L reals of x, turned into out (which may be x) */
+/* the first 2L reals of x, turned into out (which may be x); stream: past the cache */
 static inline void pe_turn_row(const pe_real_kernels *k, const pe_plan *plan, const char *x, const char *cos,
-                               const char *sin, char *out) {
-    const ptrdiff_t w = plan->planes / plan->blocks;
+                               const char *sin, char *out, bool stream) {
+    const ptrdiff_t w = plan->blocks == 1 ? plan->planes : plan->planes / plan->blocks; /* a division costs a row */
     for (int b = 0; b < plan->blocks; b++) {
         const ptrdiff_t at = 2 * b * w * k->size, table = plan->half ? at / 2 : at;
-        (plan->half ? k->rotate_half : k->rotate_pairs)(w, x + at, cos + table, sin + table, out + at);
+        (plan->half ? k->rotate_half : k->rotate_pairs)(w, x + at, cos + table, sin + table, out + at, stream);
     }
 }
 

@@ -88,45 +88,62 @@ static void FN(double_tables)(ptrdiff_t planes, const void *cos, const void *sin
     }
 }
 
-static void FN(rotate_half)(ptrdiff_t planes, const char *x, const void *cos, const void *sin, char *out) {
-    const REAL *cosines = cos, *sines = sin;
+/* A constant at each place where it is used, so that the loops hold one kind of store. */
+static inline __attribute__((always_inline)) void FN(put)(char *p, V a, bool stream) {
+    if (stream) v(stream)(p, a);
+    else v(store)(p, a);
+}
+
+static inline __attribute__((always_inline)) void FN(turn_half)(ptrdiff_t planes, const char *x, const REAL *cos,
+                                                                const REAL *sin, char *out, bool stream) {
     const ptrdiff_t z = (ptrdiff_t)sizeof(REAL), w = planes * z;
     ptrdiff_t l = 0;
     for (; l + W <= planes; l += W) {
-        V a = v(load)(x + l * z), b = v(load)(x + w + l * z), c = v(load)(cosines + l), s = v(load)(sines + l);
-        v(store)(out + l * z, v(sub)(v(mul)(a, c), v(mul)(b, s)));
-        v(store)(out + w + l * z, v(fma)(a, s, v(mul)(b, c)));
+        V a = v(load)(x + l * z), b = v(load)(x + w + l * z), c = v(load)(cos + l), s = v(load)(sin + l);
+        FN(put)(out + l * z, v(sub)(v(mul)(a, c), v(mul)(b, s)), stream);
+        FN(put)(out + w + l * z, v(fma)(a, s, v(mul)(b, c)), stream);
     }
     if (l < planes) {
         const int n = TAIL(planes, W);
         V a = v(load_n)(x + l * z, n), b = v(load_n)(x + w + l * z, n);
-        V c = v(load_n)(cosines + l, n), s = v(load_n)(sines + l, n);
+        V c = v(load_n)(cos + l, n), s = v(load_n)(sin + l, n);
         v(store_n)(out + l * z, v(sub)(v(mul)(a, c), v(mul)(b, s)), n);
         v(store_n)(out + w + l * z, v(fma)(a, s, v(mul)(b, c)), n);
     }
 }
 
-static void FN(rotate_pairs)(ptrdiff_t planes, const char *x, const void *cos2, const void *sin2, char *out) {
-    const REAL *c2 = cos2, *s2 = sin2;
+static void FN(rotate_half)(ptrdiff_t planes, const char *x, const void *cos, const void *sin, char *out, bool stream) {
+    if (stream) FN(turn_half)(planes, x, cos, sin, out, true);
+    else FN(turn_half)(planes, x, cos, sin, out, false);
+}
+
+static inline __attribute__((always_inline)) void FN(turn_pairs)(ptrdiff_t planes, const char *x, const REAL *cos2,
+                                                                 const REAL *sin2, char *out, bool stream) {
     const ptrdiff_t z = (ptrdiff_t)sizeof(REAL), n = 2 * planes;
 #if W_f32 == 1
     for (ptrdiff_t i = 0; i < n; i += 2) {
         V a = v(load)(x + i * z), b = v(load)(x + (i + 1) * z);
-        v(store)(out + i * z, a * c2[i] + b * s2[i]);
-        v(store)(out + (i + 1) * z, b * c2[i + 1] + a * s2[i + 1]);
+        FN(put)(out + i * z, a * cos2[i] + b * sin2[i], stream);
+        FN(put)(out + (i + 1) * z, b * cos2[i + 1] + a * sin2[i + 1], stream);
     }
 #else
     ptrdiff_t i = 0;
     for (; i + W <= n; i += W) {
         V a = v(load)(x + i * z);
-        v(store)(out + i * z, v(fma)(a, v(load)(c2 + i), v(mul)(v(swap_pairs)(a), v(load)(s2 + i))));
+        FN(put)(out + i * z, v(fma)(a, v(load)(cos2 + i), v(mul)(v(swap_pairs)(a), v(load)(sin2 + i))), stream);
     }
     if (i < n) {
         const int rest = TAIL(n, W);
-        V a = v(load_n)(x + i * z, rest), c = v(load_n)(c2 + i, rest), s = v(load_n)(s2 + i, rest);
+        V a = v(load_n)(x + i * z, rest), c = v(load_n)(cos2 + i, rest), s = v(load_n)(sin2 + i, rest);
         v(store_n)(out + i * z, v(fma)(a, c, v(mul)(v(swap_pairs)(a), s)), rest);
     }
 #endif
+}
+
+static void FN(rotate_pairs)(ptrdiff_t planes, const char *x, const void *cos2, const void *sin2, char *out,
+                             bool stream) {
+    if (stream) FN(turn_pairs)(planes, x, cos2, sin2, out, true);
+    else FN(turn_pairs)(planes, x, cos2, sin2, out, false);
 }
 
 static inline V FN(bias_of)(V gap, V slope, bool causal) { /* gap = s - t */
@@ -134,17 +151,26 @@ static inline V FN(bias_of)(V gap, V slope, bool causal) { /* gap = s - t */
     return v(mul)(slope, v(min)(gap, v(sub)(v(zero)(), gap)));
 }
 
-static void FN(bias_row)(ptrdiff_t n, double t, const double *s, double slope, bool causal, void *out) {
-    REAL *to = out;
-    const V slopes = v(set1)((REAL)slope);
+static inline __attribute__((always_inline)) void FN(fill_bias)(ptrdiff_t n, double t, const double *s, V slope,
+                                                                bool causal, char *out, bool stream) {
     const vec_f64 query = set1_f64(t);
     ptrdiff_t j = 0;
-    for (; j + W <= n; j += W) v(store)(to + j, FN(bias_of)(v(difference)(s + j, query), slopes, causal));
+    for (; j + W <= n; j += W)
+        FN(put)(out + j * (ptrdiff_t)sizeof(REAL), FN(bias_of)(v(difference)(s + j, query), slope, causal), stream);
     if (j < n) {
         double last[W] = {0};
         memcpy(last, s + j, (size_t)(n - j) * sizeof *s);
-        v(store_n)(to + j, FN(bias_of)(v(difference)(last, query), slopes, causal), (int)(n - j));
+        v(store_n)(out + j * (ptrdiff_t)sizeof(REAL), FN(bias_of)(v(difference)(last, query), slope, causal),
+                   (int)(n - j));
     }
+}
+
+static void FN(bias_row)(ptrdiff_t n, double t, const double *s, double slope, bool causal, void *out, bool stream) {
+    const V slopes = v(set1)((REAL)slope);
+    if (stream && causal) FN(fill_bias)(n, t, s, slopes, true, out, true);
+    else if (stream) FN(fill_bias)(n, t, s, slopes, false, out, true);
+    else if (causal) FN(fill_bias)(n, t, s, slopes, true, out, false);
+    else FN(fill_bias)(n, t, s, slopes, false, out, false);
 }
 
 /* In blocks of 16 x 16, so that both sides stay within a few cache lines. */

@@ -108,11 +108,11 @@ static inline void store_bfloat(void *p, vec_f32 a) {
     _mm_storeu_si128(p, packed);
 }
 
-/* whole lines past the cache; p is 64-byte aligned */
-#define STREAM_BYTES 64
-static inline void stream_line(void *p, const void *from) {
-    const char *f = from;
-    _mm256_stream_si256((__m256i *)p, _mm256_loadu_si256((const void *)f));
-    _mm256_stream_si256((__m256i *)((char *)p + 32), _mm256_loadu_si256((const void *)(f + 32)));
+/* Past the cache, to 16-byte aligned p: two halves fill the same write-combining buffer. */
+static inline void stream_f32(void *p, vec_f32 a) {
+    float *to = p;
+    _mm_stream_ps(to, _mm256_castps256_ps128(a));
+    _mm_stream_ps(to + 4, _mm256_extractf128_ps(a, 1));
 }
-static inline void stream_end(void) { _mm_sfence(); }
+static inline void stream_f64(void *p, vec_f64 a) { stream_f32(p, _mm256_castpd_ps(a)); }
+static inline void fence(void) { _mm_sfence(); }

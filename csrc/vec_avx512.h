@@ -72,7 +72,18 @@ static inline void store_bfloat(void *p, vec_f32 a) {
     _mm256_storeu_si256(p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16)));
 }
 
-/* whole lines past the cache; p is 64-byte aligned */
-#define STREAM_BYTES 64
-static inline void stream_line(void *p, const void *from) { _mm512_stream_si512(p, _mm512_loadu_si512(from)); }
-static inline void stream_end(void) { _mm_sfence(); }
+/* Past the cache, to 16-byte aligned p. NumPy's large arrays begin 16 bytes into a line: four quarters then fill the
+ * same write-combining buffer that one whole store would. */
+static inline void stream_f32(void *p, vec_f32 a) {
+    if (((uintptr_t)p & 63) == 0) {
+        _mm512_stream_ps(p, a);
+        return;
+    }
+    float *to = p;
+    _mm_stream_ps(to, _mm512_castps512_ps128(a));
+    _mm_stream_ps(to + 4, _mm512_extractf32x4_ps(a, 1));
+    _mm_stream_ps(to + 8, _mm512_extractf32x4_ps(a, 2));
+    _mm_stream_ps(to + 12, _mm512_extractf32x4_ps(a, 3));
+}
+static inline void stream_f64(void *p, vec_f64 a) { stream_f32(p, _mm512_castpd_ps(a)); }
+static inline void fence(void) { _mm_sfence(); }

@@ -120,6 +120,6 @@ static inline void store_bfloat(void *p, float a) {
     memcpy(p, &stored, 2);
 }
 
-#define STREAM_BYTES 64
-static inline void stream_line(void *p, const void *from) { memcpy(p, from, 64); }
-static inline void stream_end(void) {}
+static inline void stream_f32(void *p, float a) { store_f32(p, a); }
+static inline void stream_f64(void *p, double a) { store_f64(p, a); }
+static inline void fence(void) {}

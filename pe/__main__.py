@@ -6,6 +6,7 @@ Bad input of any kind ends with one line on stderr and exit status 2.
 from __future__ import annotations
 
 import argparse
+import io
 import math
 import os
 import sys
@@ -24,7 +25,8 @@ class Parser(argparse.ArgumentParser):
 def main(argv: list[str] | None = None) -> int:
     """Run one command and return its exit status."""
     for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="replace")  # a terminal that cannot show a letter gets "?", not a traceback
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a letter the terminal lacks becomes "?", no traceback
     args = _parser().parse_args(argv)
     try:
         args.command(args)

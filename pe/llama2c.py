@@ -80,9 +80,9 @@ class Config:
             raise InputError(f"{name} is {kind}, not a version 0 llama2.c checkpoint")
         if len(header) < 28:
             raise InputError(f"{name} has {len(header)} bytes; the header of a checkpoint alone has 28")
-        *sizes, vocab_size, seq_len = struct.unpack("<7i", header)
-        config = cls(*sizes, abs(vocab_size), seq_len, vocab_size > 0)
-        if min(*sizes, seq_len) < 1 or config.vocab_size <= BOS:
+        dim, hidden_dim, n_layers, n_heads, n_kv_heads, vocab_size, seq_len = struct.unpack("<7i", header)
+        config = cls(dim, hidden_dim, n_layers, n_heads, n_kv_heads, abs(vocab_size), seq_len, vocab_size > 0)
+        if min(dim, hidden_dim, n_layers, n_heads, n_kv_heads, seq_len) < 1 or config.vocab_size <= BOS:
             raise InputError(f"{name} is not a llama2.c checkpoint: its header reads {config}")
         if config.dim % config.n_heads or config.n_heads % config.n_kv_heads or config.head_dim % 2:
             raise InputError(f"{name} is not a llama2.c checkpoint: {config.dim} coordinates do not make "
@@ -278,12 +278,12 @@ class Tokenizer:
             tokens += [ids[part] for part in spelling]
 
         while True:
-            pairs = [ids.get(self.pieces[a] + self.pieces[b]) for a, b in pairwise(tokens)]
-            places = [i for i, pair in enumerate(pairs) if pair is not None]
-            if not places:
+            pairs = (self.pieces[a] + self.pieces[b] for a, b in pairwise(tokens))
+            merges = {i: ids[pair] for i, pair in enumerate(pairs) if pair in ids}
+            if not merges:
                 return [BOS, *tokens]
-            best = max(places, key=lambda i: self.scores[pairs[i]])  # the leftmost of equals
-            tokens[best:best + 2] = [pairs[best]]
+            best = max(merges, key=lambda i: self.scores[merges[i]])  # the leftmost of equals
+            tokens[best:best + 2] = [merges[best]]
 
     def decode(self, token: int, previous: int) -> bytes:
         """Bytes a token prints behind `previous`: `BOS` swallows the space before the first word."""

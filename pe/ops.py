@@ -21,7 +21,6 @@ from .rope import Rope, canonical_layout
 __all__ = ["alibi_bias", "apply_rope", "apply_rope_2d", "attention", "decay_bias"]
 
 _ndarray = np.ndarray
-_FAR = 2.0**53
 
 
 @explain_keywords
@@ -111,20 +110,16 @@ def apply_rope(x: ArrayLike, cos: ArrayLike | None = None, sin: ArrayLike | None
     >>> bool(np.allclose(row, whole[:, :, 5:]))
     True
     """
-    if cos is None and sin is None:
-        if (type(x) is type(positions) is _ndarray and freqs is rotary_dim is None
-                and _is_plain(inverse, num_threads)
-                and x.ndim > 1 and (positions.ndim > 1 or positions.size == x.shape[-2])):
+    if type(x) is _ndarray and x.ndim and freqs is rotary_dim is None and _is_plain(inverse, num_threads):
+        result: Any = NotImplemented
+        if cos is sin is None:
             plan = _quick_plan(x.shape[-1], rope, base, layout)
-            if plan is not None and _in_range(positions):
+            if plan is not None:
                 result = _core.apply_rope(x, (positions,), plan, inverse, out, num_threads)
-                if result is not NotImplemented:
-                    return result
-    elif (type(x) is type(cos) is type(sin) is _ndarray
-          and positions is rope is freqs is base is rotary_dim is None and _is_plain(inverse, num_threads)
-          and x.ndim > 1 and cos.shape == sin.shape and (cos.ndim > 2 or cos.shape[:1] == x.shape[-2:-1])):
-        half = int(canonical_layout(layout) == "half")
-        result = _core.apply_rope_tables(x, cos, sin, half, inverse, out, num_threads)
+        elif (positions is rope is base is None
+              and type(cos) is type(sin) is _ndarray and cos.shape == sin.shape):
+            half = int(canonical_layout(layout) == "half")
+            result = _core.apply_rope_tables(x, cos, sin, half, inverse, out, num_threads)
         if result is not NotImplemented:
             return result
     name, arguments, target = _check.apply_rope(x, cos, sin, positions, rope, freqs, base, layout, rotary_dim,
@@ -246,9 +241,9 @@ def decay_bias(q_positions: int | ArrayLike, k_positions: int | ArrayLike | None
     >>> import numpy as np
     >>> import pe
     >>> pe.decay_bias(3, rate=0.5)
-    array([[-0. , -inf, -inf],
-           [-0.5, -0. , -inf],
-           [-1. , -0.5, -0. ]])
+    array([[ 0. , -inf, -inf],
+           [-0.5,  0. , -inf],
+           [-1. , -0.5,  0. ]])
     >>> np.exp(pe.decay_bias(1, 4, multiplier=0.5))                         # one query, the last of four
     array([[0.125, 0.25 , 0.5  , 1.   ]])
 
@@ -315,11 +310,11 @@ def alibi_bias(q_positions: int | ArrayLike, k_positions: int | ArrayLike | None
     --------
     >>> import pe
     >>> pe.alibi_bias(1, 5, slopes=0.5)
-    array([[-2. , -1.5, -1. , -0.5, -0. ]])
+    array([[-2. , -1.5, -1. , -0.5,  0. ]])
     >>> pe.alibi_bias(3, slopes=0.5, causal=False)
-    array([[-0. , -0.5, -1. ],
-           [-0.5, -0. , -0.5],
-           [-1. , -0.5, -0. ]])
+    array([[ 0. , -0.5, -1. ],
+           [-0.5,  0. , -0.5],
+           [-1. , -0.5,  0. ]])
     >>> pe.alibi_bias(16, slopes=pe.alibi_slopes(8)).shape
     (8, 16, 16)
     """
@@ -419,16 +414,13 @@ def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, scale: float | None =
     >>> pe.attention(q, k, v, causal=True, rope=pe.Rope(16)).shape
     (1, 8, 4, 16)
     """
-    if (type(q) is type(k) is type(v) is _ndarray and q.ndim > 1 and _is_plain(causal, num_threads)
-            and mask is bias is alibi_slopes is decay_rate is rope is q_positions is k_positions is None
-            and (return_lse is False or return_lse is True) and (scale is None or type(scale) is float)):
-        width = q.shape[-1]
-        factor = scale if scale is not None else width**-0.5 if width else np.nan
-        if factor - factor == 0:                                # finite
-            result = _core.attention(q, k, v, factor, causal, None, None, None, None, None, None, return_lse,
-                                     out, num_threads)
-            if result is not NotImplemented:
-                return result
+    plan = _one_axis_plan(rope, q.shape[-1]) if rope is not None and type(q) is _ndarray and q.ndim else None
+    if (alibi_slopes is decay_rate is None and (plan is not None or rope is None)
+            and _is_plain(causal, num_threads) and (return_lse is False or return_lse is True)):
+        result = _core.attention(q, k, v, scale, causal, mask, bias, None, plan, q_positions, k_positions,
+                                 return_lse, out, num_threads)
+        if result is not NotImplemented:
+            return result
     if isinstance(rope, Rope) and len(rope.freqs) > 1:
         turn_q, turn_k, v, dtype = _check.turns(q, k, v, rope, q_positions, k_positions, num_threads)
         q, k = _run(_core.apply_rope, turn_q), _run(_core.apply_rope, turn_k)
@@ -459,18 +451,11 @@ def _is_plain(switch, num_threads):
 
 def _quick_plan(width, rope, base, layout):
     """Return the plan of a call that names a rope, or a base and a layout at most, or None for the checks."""
-    if rope is None:
-        usual = ((layout is None or type(layout) is str) and (base is None or type(base) in (int, float))
-                 and width % 2 == 0 and width > 0)
-        return _check.plan_1d(width, base, layout, None) if usual else None
-    if type(rope) is Rope and base is layout is None and rope.dim == width and len(rope.freqs) == 1:
-        return rope._plan
-    return None
+    if rope is not None:
+        return _one_axis_plan(rope, width) if base is layout is None else None
+    usual = (layout is None or type(layout) is str) and (base is None or type(base) in (int, float))
+    return _check.plan_1d(width, base, layout, None) if usual and width and width % 2 == 0 else None
 
 
-def _in_range(positions):
-    """Whether int64 or float64 positions are finite and at most 2^53; NaN compares false."""
-    if positions.size == 1:
-        return positions.dtype.char in "ldq" and -_FAR <= positions.item() <= _FAR
-    return (positions.dtype.char in "ldq" and positions.size > 0
-            and bool(-_FAR <= positions.min() and positions.max() <= _FAR))
+def _one_axis_plan(rope, width):
+    return rope._plan if type(rope) is Rope and rope.dim == width and len(rope.freqs) == 1 else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -176,7 +175,7 @@ class Rope:
         angle = self._angles(positions)
         return self.amplitude * np.cos(angle), self.amplitude * np.sin(angle)
 
-    def apply(self, x: ArrayLike, positions: ArrayLike | Sequence[ArrayLike], *, inverse: bool = False,
+    def apply(self, x: ArrayLike, positions: ArrayLike, *, inverse: bool = False,
               out: Any = None, num_threads: int | None = None) -> np.ndarray:
         """Turn x (..., T, dim) to its positions: ``pe.apply_rope(x, positions=positions, rope=self)``.
 

@@ -10,15 +10,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command_line import assert_refused, run_command
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from threadpoolctl import threadpool_limits
 
-from pe.__main__ import main
 from pe.generate import generate, run
 from pe.llama2c import BOS, Config, InputError, Tokenizer, Transformer
 
 STORIES = Path(os.environ.get("PE_SHARED", Path(__file__).parents[1] / "../shared")) / "data" / "stories260K"
-STORY = ["generate", STORIES / "stories260K.bin", "--tokenizer", STORIES / "tok512.bin"]
+STORY = STORIES / "stories260K.bin", STORIES / "tok512.bin"
 needs_stories = pytest.mark.skipif(not STORIES.is_dir(), reason="needs stories260K: set PE_SHARED")
 
 SIZES = (16, 24, 2, 4, 2, 20, 12)  # dim, hidden, layers, heads, key heads, vocabulary, context
@@ -45,6 +46,18 @@ PIECES = [b"<unk>", b"<s>", b"</s>", b" ", b"a", b"b", b" a", b"ab", b" ab", "\u
           b"<0xAB>", b"<0xF>>", *(bytes([c]) for c in b"cdefghi")]
 
 
+def command(files):
+    """Spell the command that runs a model and its tokenizer."""
+    return ["generate", files[0], "--tokenizer", files[1]]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_blas_thread():
+    """Keep products this small on one thread: on a busy machine BLAS threads wait for each other."""
+    with threadpool_limits(1, "blas"):
+        yield
+
+
 @pytest.fixture
 def files(tmp_path):
     """Write a small model and its tokenizer; return their paths."""
@@ -56,24 +69,6 @@ def files(tmp_path):
 def spell(tokenizer, tokens):
     """Bytes the tokens behind the first print."""
     return b"".join(tokenizer.decode(token, previous) for previous, token in pairwise(tokens))
-
-
-def cli(capsys, *argv):
-    """Run the command line: exit status, stdout, stderr."""
-    try:
-        status = main([*map(str, argv)])
-    except SystemExit as stop:
-        status = stop.code
-    return status, *capsys.readouterr()
-
-
-def assert_refused(result, *words):
-    """One line on stderr that holds the words, nothing on stdout, exit status 2."""
-    status, out, err = result
-    assert status == 2 and out == ""
-    assert err.startswith("pe: error: ") and err.count("\n") == 1 and err.endswith("\n"), err
-    for word in words:
-        assert word in err
 
 
 # ---- the published model ------------------------------------------------------------------------------
@@ -110,7 +105,7 @@ def test_prefill_in_any_pieces_gives_the_same_logits(reference, inside, cuts):
 
 @needs_stories
 def test_the_command_prints_the_story_and_its_speed(capsys):
-    status, out, err = cli(capsys, *STORY)
+    status, out, err = run_command(capsys, *command(STORY))
     assert status == 0
     assert out == (STORIES / "expected_greedy_200.txt").read_text()
     assert re.fullmatch(r"prefill: 1 at \d+ tokens/s; decode: 199 at \d+ tokens/s, from the cache\n", err)
@@ -122,8 +117,8 @@ def test_the_prompt_is_tokenized_and_continued_as_by_the_reference(capsys, refer
     assert tokenizer.encode("Once upon a time, there") == list(reference[0][:7])
     story = (STORIES / "expected_greedy_200.txt").read_text()
     for how in ("--cache", "--no-cache"):
-        _, out, err = cli(capsys, *STORY, "--prompt", "Once upon a time, there", "--steps", "20", how,
-                          "--rope", "inside")
+        _, out, err = run_command(capsys, *command(STORY), "--prompt", "Once upon a time, there",
+                                  "--steps", 20, how, "--rope", "inside")
         assert story.startswith(out.rstrip("\n")) and len(out) > 40
         assert err.startswith("prefill: 7 at ")
 
@@ -189,7 +184,7 @@ def test_generation_stops_at_the_end_of_the_text(tmp_path, files, capsys):
     arrays["output"][BOS] = 100 * model.hidden([BOS])[-1]  # after BOS nothing is as likely as BOS
     files[0].write_bytes(data[:28] + b"".join(array.tobytes() for array in arrays.values()))
     assert [step.token for step in generate(Transformer.load(files[0]), [BOS], 5)] == [BOS]
-    assert cli(capsys, "generate", files[0], "--tokenizer", files[1], "--steps", 9)[:2] == (0, "\n")
+    assert run_command(capsys, *command(files), "--steps", 9)[:2] == (0, "\n")
 
 
 def test_temperature_draws_from_the_softmax_and_a_seed_repeats_it(files):
@@ -247,17 +242,17 @@ def test_a_character_spread_over_two_tokens_is_printed_whole(files):
 # ---- files and options that cannot be used ------------------------------------------------------------
 
 def test_more_steps_than_the_context_holds(files, capsys):
-    command = ["generate", files[0], "--tokenizer", files[1], "--prompt", "ab ab", "--steps"]
     prompt = len(Tokenizer.load(files[1], len(PIECES)).encode("ab ab"))
     room = 12 - prompt + 1
-    assert_refused(cli(capsys, *command, room + 1), f"{prompt} tokens", f"at most, not {room + 1}")
-    assert cli(capsys, *command, room)[0] == 0
-    assert_refused(cli(capsys, *command[:4], "--prompt", "cdefghicdefghi"), "does not fit")
-    assert_refused(cli(capsys, *command[:4], "--prompt", "a" * 100_000), "100000 characters")
+    assert_refused(run_command(capsys, *command(files), "--prompt", "ab ab", "--steps", room + 1),
+                   f"{prompt} tokens", f"--steps can be {room} at most")
+    assert run_command(capsys, *command(files), "--prompt", "ab ab", "--steps", room)[0] == 0
+    assert_refused(run_command(capsys, *command(files), "--prompt", "cdefghicdefghi"), "does not fit")
+    assert_refused(run_command(capsys, *command(files), "--prompt", "a" * 100_000), "100000 characters")
 
 
 def test_a_prompt_the_vocabulary_cannot_spell(files, capsys):
-    assert_refused(cli(capsys, "generate", *files[:1], "--tokenizer", files[1], "--prompt", "zoo"), "'z'")
+    assert_refused(run_command(capsys, *command(files), "--prompt", "zoo"), "'z'")
 
 
 @pytest.mark.parametrize("which", [0, 1])
@@ -272,7 +267,7 @@ def test_files_that_are_not_there_or_something_else(files, capsys, tmp_path, whi
         paths[which].write_bytes(b"")
     else:
         paths[which] = files[1 - which]
-    assert_refused(cli(capsys, "generate", paths[0], "--tokenizer", paths[1]))
+    assert_refused(run_command(capsys, *command(paths)))
 
 
 @pytest.mark.parametrize(("magic", "name"), [
@@ -282,7 +277,7 @@ def test_files_that_are_not_there_or_something_else(files, capsys, tmp_path, whi
 ])
 def test_foreign_checkpoints_are_named(files, capsys, magic, name):
     files[0].write_bytes(magic + bytes(100))
-    assert_refused(cli(capsys, "generate", files[0], "--tokenizer", files[1]), name)
+    assert_refused(run_command(capsys, *command(files)), name)
 
 
 @pytest.mark.parametrize("change", [
@@ -297,7 +292,7 @@ def test_absurd_headers_are_refused_without_their_memory(files, capsys, change):
     files[0].write_bytes(data)
     tracemalloc.start()
     try:
-        assert_refused(cli(capsys, "generate", files[0], "--tokenizer", files[1]), "model.bin")
+        assert_refused(run_command(capsys, *command(files)), "model.bin")
         assert tracemalloc.get_traced_memory()[1] < 5e6
     finally:
         tracemalloc.stop()
@@ -309,7 +304,7 @@ def test_weights_that_are_no_numbers_are_refused_by_name(files, capsys, key, val
     data, arrays = checkpoint()
     arrays[key].flat[-1] = value
     files[0].write_bytes(data[:28] + b"".join(array.tobytes() for array in arrays.values()))
-    assert_refused(cli(capsys, "generate", files[0], "--tokenizer", files[1]), key, "damaged")
+    assert_refused(run_command(capsys, *command(files)), key, "damaged")
 
 
 @pytest.mark.parametrize("key", ["w2", "final_norm"])
@@ -317,7 +312,7 @@ def test_weights_that_overflow_are_refused(files, capsys, key):
     data, arrays = checkpoint()
     arrays[key][:] = 3e38
     files[0].write_bytes(data[:28] + b"".join(array.tobytes() for array in arrays.values()))
-    assert_refused(cli(capsys, "generate", files[0], "--tokenizer", files[1], "--steps", 5), "damaged")
+    assert_refused(run_command(capsys, *command(files), "--steps", 5), "damaged")
 
 
 def test_every_truncation_of_a_tokenizer_and_a_byte_too_many(files):
@@ -339,7 +334,7 @@ def test_absurd_lengths_in_a_tokenizer(files, capsys, offset, value):
     files[1].write_bytes(data)
     tracemalloc.start()
     try:
-        assert_refused(cli(capsys, "generate", files[0], "--tokenizer", files[1]), "tok.bin")
+        assert_refused(run_command(capsys, *command(files)), "tok.bin")
         assert tracemalloc.get_traced_memory()[1] < 5e6
     finally:
         tracemalloc.stop()
@@ -350,7 +345,7 @@ def test_scores_that_are_no_numbers(files, capsys, score):
     data = bytearray(files[1].read_bytes())
     struct.pack_into("<f", data, 4, score)
     files[1].write_bytes(data)
-    assert_refused(cli(capsys, "generate", files[0], "--tokenizer", files[1]), "tok.bin", "score")
+    assert_refused(run_command(capsys, *command(files)), "tok.bin", "score")
 
 
 @settings(max_examples=300, deadline=None)

@@ -6,20 +6,11 @@ import sys
 
 import numpy as np
 import pytest
+from command_line import assert_refused, run_command
 
 import pe
-from pe.__main__ import main
 
 MODEL = ["generate", "model.bin", "--tokenizer", "tok.bin"]
-
-
-def cli(capsys, *argv):
-    """Run the command line; return exit status, stdout and stderr."""
-    try:
-        status = main([*map(str, argv)])
-    except SystemExit as stop:
-        status = stop.code
-    return status, *capsys.readouterr()
 
 
 @pytest.mark.parametrize(("argv", "named"), [
@@ -36,23 +27,20 @@ def cli(capsys, *argv):
 ])
 def test_bad_input_is_one_line_and_status_2(argv, named, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    status, out, err = cli(capsys, *argv)
-    assert status == 2 and out == ""
-    assert err.startswith("pe: error: ") and err.count("\n") == 1
-    assert named in err
+    assert_refused(run_command(capsys, *argv), named)
 
 
 def test_help_lists_the_commands_and_every_option_is_explained(capsys):
-    status, out, _ = cli(capsys, "--help")
+    status, out, _ = run_command(capsys, "--help")
     assert status == 0 and all(name in out for name in ("tour", "generate", "info"))
-    status, out, _ = cli(capsys, "generate", "--help")
+    status, out, _ = run_command(capsys, "generate", "--help")
     assert status == 0
     for option in ("--tokenizer", "--prompt", "--steps", "--no-cache", "--rope", "--temperature", "--seed"):
         assert option in out
 
 
 def test_info_says_what_a_bug_report_needs(capsys):
-    status, out, err = cli(capsys, "info")
+    status, out, err = run_command(capsys, "info")
     assert status == 0 and err == ""
     assert pe.isa() in out and np.__version__ in out and str(pe.get_num_threads()) in out
 
@@ -85,4 +73,4 @@ def test_interruption_and_system_errors(error, status, capsys, monkeypatch):
         raise error
 
     monkeypatch.setattr("pe.tour.take", stop)
-    assert cli(capsys, "tour")[0] == status
+    assert run_command(capsys, "tour")[0] == status

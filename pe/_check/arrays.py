@@ -74,7 +74,7 @@ def _dtype_hint(name, array, value):
         return f" (pass {name}.real and {name}.imag apart)"
     if array.dtype == object and not isinstance(value, (list, tuple, np.ndarray)):
         return f" (it is a {type(value).__name__})"
-    return f" (numbers in disguise? {name}.astype(np.float64))" if array.dtype.kind in "bOfSU" else ""
+    return f" ({name}.astype(np.float64), if it holds numbers)" if array.dtype.kind in "bOfSU" else ""
 
 
 def coefficients(name, value):
@@ -113,8 +113,8 @@ def plain(array, dtype=None):
 def fitting_index(shape, target, *, trim=False):
     """Return the index of None and : that gives an array of this shape the axes of target; "" if none does.
 
-    The last axis is tried on the last of target first, the first axis from the left (a batch before heads), those
-    between from the right. trim leaves out the colons at the end.
+    The last axis is tried on the last of target first, the first axis from the left (a batch before heads),
+    those between from the right. trim leaves out the colons at the end.
     """
     if not 0 < len(shape) < len(target) <= 8:
         return ""

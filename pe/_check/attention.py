@@ -92,6 +92,8 @@ def _shapes(q, k, v):
 
 
 def _mask(mask, scores):
+    if isinstance(mask, str):
+        raise TypeError(f"mask is {mask!r}; expected an array of bool, True = may attend, or causal=True")
     array = to_array("mask", mask)
     if array.dtype != np.bool_:
         raise TypeError(_mask_dtype(array, scores))

@@ -79,9 +79,12 @@ def _lead(shapes):
 def _result_dtype(dtype, out, own):
     """Return what is asked for, else what out has, else that of the slopes."""
     if dtype is not None:
-        asked = np.dtype(dtype)
-        if not is_value_dtype(asked):
-            raise TypeError(f"dtype is {asked}; expected {VALUE_DTYPES}")
+        try:
+            asked = np.dtype(dtype)
+        except TypeError:
+            asked = None
+        if asked is None or not is_value_dtype(asked):
+            raise TypeError(f"dtype is {asked or repr(dtype)}; expected {VALUE_DTYPES}")
         return asked.newbyteorder("=")
     if isinstance(out, np.ndarray) and is_value_dtype(out.dtype):
         return out.dtype.newbyteorder("=")

@@ -28,9 +28,13 @@ def number(name, value):
         value = value[()]
     if not isinstance(value, int | float | np.integer | np.floating) or isinstance(value, bool):
         raise TypeError(f"{name} is {_shown(value)}; expected one real number")
-    if not math.isfinite(value):
-        raise ValueError(f"{name} is {value}; expected a finite number")
-    return float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise ValueError(f"{name} is {number}; expected a finite number")
+    return number
 
 
 def penalties(name, value, reason):

@@ -39,7 +39,7 @@ def target(out, shape, dtype, inputs, *, in_place=None):
         raise ValueError(f"out has shape {out.shape}; the result has shape {shape}")
     if not out.flags.writeable:
         raise ValueError("out is read-only; expected a writable array")
-    if out.size and any(stride == 0 and size > 1 for stride, size in zip(out.strides, out.shape, strict=True)):
+    if out.size and any(step == 0 and size > 1 for step, size in zip(out.strides, out.shape, strict=True)):
         raise ValueError(f"out is broadcast (strides {out.strides}), so that several results would share one "
                          f"element; expected an array with its own memory, np.empty({shape})")
     wide = out.dtype.kind in "fc" and np.can_cast(dtype, out.dtype, "same_kind")

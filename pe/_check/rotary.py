@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from .._scalars import integer, positive
-from ..rope import Rope, canonical_layout, checked_freqs, geometric_freqs
+from ..rope import Rope, canonical_layout, checked_freqs
 from . import options
 from .arrays import coefficients, plain, values
 from .out import target
@@ -26,7 +26,7 @@ def plan_1d(dim, base, layout, rotary_dim):
 @lru_cache(maxsize=64)
 def plan_2d(dim, base, layout):
     """Return the plan of an axial encoding: the same D/4 frequencies for either half of the coordinates."""
-    return _axial(geometric_freqs(dim // 2, base), layout)
+    return _axial(Rope(dim // 2, base).freqs if dim else np.empty((1, 0)), layout)
 
 
 def apply_rope(x, cos, sin, positions, rope, freqs, base, layout, rotary_dim, inverse, out, num_threads):
@@ -80,7 +80,7 @@ def apply_rope_2d(x, pos_x, pos_y, freqs, base, layout, inverse, out, num_thread
 def rope_plan(rope, dim):
     """Return the plan of rope= after a look at its type and width."""
     if not isinstance(rope, Rope):
-        raise TypeError(f"rope is a {type(rope).__name__}; expected a pe.Rope, e.g. pe.Rope({dim})")
+        raise TypeError(f"rope has type {type(rope).__name__}; expected a pe.Rope, e.g. pe.Rope({dim})")
     if rope.dim != dim:
         raise ValueError(f"rope is for D = {rope.dim}; the values have D = {dim}")
     return rope._plan

@@ -1,6 +1,7 @@
-"""Interactive figures: one small ES module each, at home in a notebook cell, in an exported page and on a disk.
+"""Interactive figures: one small ES module each, at home in a notebook, in an exported page and on a disk.
 
-`generator` is the figure of the whole argument: change a 2 x 2 X and watch exp(uX) turn, fade, slide or explode.
+`generator` is the figure of the whole argument: change a 2 x 2 X and watch exp(uX) turn, fade, slide or
+explode.
 `page` puts figures, text and tables on one self-contained page.
 """
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from pe import plot
 from pe.explore.explorer import Explorer
-from pe.explore.host import page
+from pe.explore.host import page, stylesheet
 from pe.plot import data, style
 
 __all__ = ["Explorer", "generator", "page"]
@@ -41,8 +42,9 @@ def generator(preset="turn", *, X=None, u=None):
 
     Examples
     --------
-    >>> pe.explore.generator("slide")
-    <Explorer slide (ALiBi): X = [[0, 1], [0, 0]], eigenvalues 0.0000, twice; at u = 1.5, x(u) = (2.5000, 1.0000).>
+    >>> import pe
+    >>> print(pe.explore.generator("slide").describe())
+    slide (ALiBi): X = [[0, 1], [0, 0]], eigenvalues 0.0000, twice; at u = 1.2, x(u) = (2.2000, 1.0000).
     >>> pe.explore.generator(X=[[-0.1, 1], [0, -0.1]], u=10).data().name
     'fading slide'
     """
@@ -66,8 +68,8 @@ def generator(preset="turn", *, X=None, u=None):
     def matrix(state):
         return [[state["a"], state["b"]], [state["c"], state["d"]]]
 
-    config = {"presets": data.PRESETS, "kinds": data.KINDS, "limits": data.LIMITS, "palette": style.PALETTE,
-              "dash": style.DASH, "sans": style.SANS, "mono": style.MONO, "serif": style.SERIF}
+    config = {"presets": data.PRESETS, "kinds": data.KINDS, "limits": data.LIMITS,
+              "dash": style.DASH, "css": stylesheet()}
     return Explorer(
         "generator.js", dict(zip("abcdu", [*entries, gap], strict=True)), config, title="The generator",
         data=lambda state: data.generator(matrix(state), state["u"]),

@@ -13,8 +13,8 @@ from pe.explore import host
 class Explorer:
     """An interactive figure that needs no kernel, no network and no library to move.
 
-    Made by a function such as `pe.explore.generator`. In a notebook it shows itself; elsewhere `save` writes a
-    page to open in a browser.
+    Made by a function such as `pe.explore.generator`. In a notebook it shows itself; elsewhere `save` writes
+    a page to open in a browser.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class Explorer:
         return f"{self.data().words['title']}. {self.describe()}"
 
     def png(self):
-        """Return the static picture as PNG bytes in 64 colours, or None where matplotlib is not installed."""
+        """Return the static picture as PNG bytes in few colours, or None where matplotlib is not installed."""
         return self._png
 
     @cached_property
@@ -77,12 +77,13 @@ class Explorer:
         from PIL import Image
 
         raw, small = io.BytesIO(), io.BytesIO()
-        self.static().figure.savefig(raw, format="png", dpi=200, metadata={"Software": None})
-        Image.open(raw).convert("RGB").quantize(64, dither=Image.Dither.NONE).save(small, "PNG", optimize=True)
+        self.static().figure.savefig(raw, format="png", dpi=160, metadata={"Software": None})
+        few = Image.open(raw).convert("RGB").quantize(128, dither=Image.Dither.NONE)
+        few.save(small, "PNG", optimize=True)
         return small.getvalue()
 
     def html(self):
-        """Return the figure as an HTML fragment: picture and numbers, then the script that brings it to life."""
+        """Return the figure as an HTML fragment: picture and numbers, then the script that moves them."""
         return host.figure(self) + host.script([self])
 
     def save(self, path):

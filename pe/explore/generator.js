@@ -40,7 +40,8 @@ function study(X) {
   const { n: [a, b, c, d], scale } = integers(X);
   const tr = a + d, det = a * d - b * c, four = (a - d) * (a - d) + 4n * b * c;
   const D = Number(four) / (4 * scale * scale), mean = Number(tr) / (2 * scale);
-  const trace = Number(tr) / scale, determinant = Number(det) / (scale * scale), root = Math.sqrt(Math.abs(D));
+  const trace = Number(tr) / scale, determinant = Number(det) / (scale * scale);
+  const root = Math.sqrt(Math.abs(D));
   const defective = four === 0n && (b !== 0n || c !== 0n), every = four === 0n && !defective;
   const kind = det < 0n ? "mixed" : tr > 0n ? "explode"
     : tr < 0n ? (four < 0n ? "turn+fade" : defective ? "fading slide" : "fade")
@@ -102,7 +103,7 @@ function walk(X, start, sign) {
   const [a, b, c, d] = X, cap = 0.25 / Math.max(Math.abs(a) + Math.abs(b), Math.abs(c) + Math.abs(d));
   const points = [start];
   for (let i = 0, x = start; i < 300; i++) {
-    const speed = Math.hypot(...apply(X, x)), step = speed ? Math.min(0.08 / speed, cap) : cap;
+    const speed = Math.hypot(...apply(X, x)), step = speed ? Math.min(0.1 / speed, cap) : cap;
     if (speed * step < 0.004) break;
     points.push(x = apply(transport(X, sign * step), x));
     if (Math.hypot(...x) < 0.12 || Math.hypot(...x) > 3 * RING) break;
@@ -110,23 +111,45 @@ function walk(X, start, sign) {
   return sign < 0 ? points.reverse() : points;
 }
 
-function flow(X, { kind, D, lines }) {
+const through = (X, p) => [...walk(X, p, -1), ...walk(X, p, 1).slice(1)];
+
+function flow(X, { kind, D, lines, re, determinant }) {
   if (kind === "nothing") return [];
   if (D < 0) return spirals(X, D);
+  const scaled = ([x, y], r) => [r * x, r * y];
+  const ranks = [-8, -7, -6, -5, -4, -3, -2, -1, 1, 2, 3, 4, 5, 6, 7, 8];
   if (kind === "slide") {
     const [x, y] = lines[0], v = apply(X, [-y, x]), forward = v[0] * x + v[1] * y > 0 ? RING : -RING;
-    return [-8, -7, -6, -5, -4, -3, -2, -1, 1, 2, 3, 4, 5, 6, 7, 8].map((k) => [-1, 1].map((end) => {
+    return ranks.map((k) => [-1, 1].map((end) => {
       const s = end * (k > 0 ? forward : -forward);
       return [-y * k / 2 + s * x, x * k / 2 + s * y];
     }));
   }
-  const count = kind === "mixed" ? 24 : 16, curves = [];
-  for (let j = 0; j < count; j++) {
-    const angle = 2 * Math.PI * (j + 0.5) / count, start = [RING * Math.cos(angle), RING * Math.sin(angle)];
-    const v = apply(X, start), inward = start[0] * v[0] + start[1] * v[1] < 0;
-    if (inward || kind !== "mixed") curves.push(walk(X, start, kind === "explode" ? -1 : 1));
+  if (kind === "mixed") {
+    const [p, q] = lines, arms = [p, q, scaled(p, -1), scaled(q, -1)];
+    const curves = arms.map((arm, i) => walk(X, scaled(arm, RING), i % 2 ? 1 : -1));
+    for (const [i, [x, y]] of arms.entries()) {
+      const [x2, y2] = arms[(i + 1) % 4], r = Math.hypot(x + x2, y + y2);
+      const middle = [(x + x2) / r, (y + y2) / r];
+      for (const k of [1, 2, 3, 4, 5]) curves.push(through(X, scaled(middle, 0.6 * k)));
+    }
+    return curves;
   }
-  return curves;
+  const side = kind === "explode" ? -1 : 1;
+  if (determinant === 0) {
+    const [p, q] = re[0] === 0 ? lines : [lines[1], lines[0]];
+    return ranks.concat(0).flatMap((k) => [-RING, RING].map((end) => {
+      const foot = scaled(p, k / 2), far = [foot[0] + end * q[0], foot[1] + end * q[1]];
+      return side > 0 ? [far, foot] : [foot, far];
+    }));
+  }
+  const ring = Array.from({ length: 16 }, (_, j) => 2 * Math.PI * (j + 0.5) / 16)
+    .map((angle) => [RING * Math.cos(angle), RING * Math.sin(angle)]);
+  if (ring.every((p) => { const v = apply(X, p); return side * (p[0] * v[0] + p[1] * v[1]) < 0; })) {
+    return ring.map((p) => walk(X, p, side));
+  }
+  const [x, y] = lines[0];
+  return ranks.map((k) => through(X, [-y * k / 2, x * k / 2]));
 }
 
 function heads(curves, every = 2.6) {
@@ -163,88 +186,33 @@ function shear(X, h) {
 
 // ---- drawing ----
 
-const css = ({ palette: { light, dark }, sans, mono, serif }) => {
-  const set = (colours) => Object.entries(colours).map(([k, v]) => `--${k}:${v}`).join(";");
-  return `
-:host{all:initial;display:block;contain:content;container-type:inline-size;color-scheme:light;${set(light)}}
-@media(prefers-color-scheme:dark){:host{color-scheme:dark;${set(dark)}}}
-:host([data-theme=light]){color-scheme:light;${set(light)}} :host([data-theme=dark]){color-scheme:dark;${set(dark)}}
-*{box-sizing:border-box;margin:0} [hidden]{display:none!important}
-.card{max-width:860px;padding:20px;border:1px solid var(--grid);border-radius:10px;background:var(--card);
-  color:var(--ink);font:15px/1.45 ${sans};display:grid;gap:16px}
-h2{font-size:18px;font-weight:600;line-height:1.3} .sub{font-size:14px;color:var(--muted);margin-top:2px}
-.row{display:flex;flex-wrap:wrap;gap:8px} .push{margin-left:auto}
-button{font:13px/1 ${sans};min-height:28px;padding:0 10px;border:1px solid var(--axis);border-radius:6px;
-  background:var(--panel);color:var(--ink);cursor:pointer}
-button[aria-pressed=true]{border-color:var(--accent);box-shadow:inset 0 0 0 1px var(--accent);font-weight:600;
-  color:var(--accent)}
-button:hover{border-color:var(--ink)} button:disabled{opacity:.55;cursor:default;border-color:var(--axis)}
-:focus-visible{outline:2px solid var(--accent);outline-offset:2px}
-.cols{display:grid;gap:16px 28px} .portrait{max-width:460px} .minis{display:grid;grid-template-columns:1fr 1fr;gap:16px}
-svg{display:block;width:100%;background:var(--panel);border-radius:8px;overflow:hidden}
-figure>p,.legend{font-size:12px;color:var(--muted)} figure>p{margin-bottom:4px}
-.legend{margin-top:6px;display:flex;flex-wrap:wrap;gap:0 14px} .legend b{font-weight:400;color:var(--accent)}
-.swatch{display:inline-block;width:11px;height:9px;background:color-mix(in srgb,var(--accent) 18%,transparent);
-  border:1px dashed var(--accent)}
-text{font:12px ${sans};fill:var(--muted);paint-order:stroke;stroke:var(--panel);stroke-width:4px;stroke-linejoin:round}
-text.bare{stroke:none} text.v,label,i{font-family:${serif};font-style:italic} text.v{font-size:15px;fill:var(--ink)}
-.none{fill:none} .grid{stroke:var(--grid)} .zero{stroke:var(--axis)} .flow{stroke:var(--accent);stroke-width:1.25;opacity:.5}
-.head,.dot{fill:var(--accent)} .own{stroke:var(--ink);opacity:.3} .ring{fill:var(--panel);stroke:var(--accent);stroke-width:2}
-.was{stroke:var(--muted);stroke-dasharray:2 3} .area{fill:var(--accent);fill-opacity:.16;stroke:var(--accent);stroke-dasharray:4 3}
-.vec{stroke:var(--ink);stroke-width:2.25} .vec.two{stroke-dasharray:2 4} .tip{fill:var(--ink)}
-.trail{stroke:var(--accent);stroke-width:2.5;stroke-linecap:round;stroke-linejoin:round}
-.mark{fill:var(--accent);stroke:var(--panel);stroke-width:2} .bad{fill:var(--explode);fill-opacity:.11}
-.tick{fill:var(--muted)} .still{fill:var(--axis)}
-.kind{font-size:14px;color:var(--muted);margin:14px 0 6px} .kind b{font-size:16px;font-weight:600}
-dl{font-size:13px;display:grid;gap:4px} dl>div{display:flex;justify-content:space-between;gap:12px}
-dt{color:var(--muted)} dd,.code,input[type=number]{font-family:${mono};font-size:13px;font-variant-numeric:tabular-nums}
-dd{text-align:right} .matrix{display:grid;grid-template-columns:auto auto;gap:0 12px;padding:0 7px;position:relative}
-.matrix::before,.matrix::after{content:"";position:absolute;top:1px;bottom:1px;width:4px;border:1px solid var(--axis)}
-.matrix::before{left:0;border-right:0} .matrix::after{right:0;border-left:0}
-hr{border:0;border-top:1px solid var(--grid)} .controls{display:grid;gap:4px 28px} .control{display:grid;
-  grid-template-columns:1em minmax(0,1fr) 5.2em;gap:10px;align-items:center} .gap{grid-column:1/-1}
-.gap .control{flex:1} .gap{display:flex;gap:12px;align-items:center} label{font-size:16px}
-input[type=number]{width:100%;height:26px;padding:0 2px 0 6px;text-align:right;color:var(--ink);background:var(--card);
-  border:1px solid var(--grid);border-radius:6px}
-input[type=number]:hover{border-color:var(--axis)}
-input[type=range]{appearance:none;width:100%;height:24px;background:none;cursor:pointer;border-radius:6px;
-  --x:calc(8px + var(--at)*(100% - 16px));--o:calc(8px + var(--zero)*(100% - 16px))}
-::-webkit-slider-runnable-track{height:4px;border-radius:2px;background:linear-gradient(to right,var(--track) 0
-  min(var(--x),var(--o)),var(--accent) 0 max(var(--x),var(--o)),var(--track) 0)}
-::-moz-range-track{height:4px;border-radius:2px;background:linear-gradient(to right,var(--track) 0
-  min(var(--x),var(--o)),var(--accent) 0 max(var(--x),var(--o)),var(--track) 0)}
-::-webkit-slider-thumb{appearance:none;width:16px;height:16px;margin-top:-6px;border-radius:50%;
-  background:var(--card);border:2px solid var(--accent)}
-::-moz-range-thumb{width:12px;height:12px;border-radius:50%;background:var(--card);border:2px solid var(--accent)}
-.notice{border-left:3px solid var(--accent);padding-left:12px;font-size:14px;min-height:2.9em;display:flex;align-items:center}
-.code{color:var(--muted);font-size:12px;overflow-wrap:anywhere} .said{position:absolute;width:1px;height:1px;
-  overflow:hidden;clip-path:inset(50%)}
-@container(min-width:640px){.cols{grid-template-columns:1.2fr 1fr}.controls{grid-template-columns:1fr 1fr}}
-`;
+const labels = {
+  eigenvalues: "eigenvalues", directions: "eigen-directions", "trace-det": "trace, determinant",
+  "half-life": "half-life", period: "period", A: "<i>A</i>(<i>u</i>) = exp(<i>uX</i>)",
+  det: "det <i>A</i>(<i>u</i>)", x: "<i>x</i>(<i>u</i>)",
 };
 
 const page = ({ presets, limits }) => {
   const control = (key, [low, high, step], word) => `<div class="control"><label for="${key}">${key}</label>
-<input type="range" id="${key}" data-key="${key}" min="${low}" max="${high}" step="${step}" data-testid="range-${key}">
-<input type="number" data-key="${key}" min="${low}" max="${high}" step="${step}" aria-label="${word}, typed"
- data-testid="number-${key}"></div>`;
+<input type="range" id="${key}" data-key="${key}" data-testid="range-${key}" min="${low}" max="${high}"
+ step="${step}"><input type="number" data-key="${key}" data-testid="number-${key}" min="${low}" max="${high}"
+ step="${step}" aria-label="${word}, typed"></div>`;
   const row = ([key, label]) => `<div><dt>${label}</dt><dd data-testid="${key}"></dd></div>`;
-  return `<div class="card"><div><h2 data-testid="title"></h2><p class="sub"><i>x</i>′ = <i>Xx</i>: every curve is a
-solution. Change <i>X</i>, then move the gap <i>u</i> and watch the unit square ride the flow.</p></div>
+  return `<div class="card"><div><h2 data-testid="title"></h2><p class="sub"><i>x</i>′ = <i>Xx</i>:
+every curve is a solution. Change <i>X</i>, then move the gap <i>u</i> and watch the unit square ride the
+flow.</p></div>
 <div class="row" role="group" aria-label="Presets">${Object.keys(presets).map((name) =>
     `<button data-preset="${name}">${name.replace("+", " + ")}</button>`).join("")}
 <button class="push" data-testid="basis">change basis</button></div>
-<div class="cols"><div class="portrait"><svg role="img" data-testid="portrait"><g></g><g></g></svg><p class="legend">
-<span><b>●</b> <i>x</i>(<i>u</i>) = <i>A</i>(<i>u</i>) <i>x</i>(0): the solution of <i>x</i>′ = <i>Xx</i> from (1, 1)
-</span><span><span class="swatch"></span> the unit square, carried by <i>A</i>(<i>u</i>)</span></p></div>
+<div class="cols"><div class="portrait"><svg role="img" data-testid="portrait"><g></g><g></g></svg>
+<p class="legend"><span><b>●</b> <i>x</i>(<i>u</i>) = <i>A</i>(<i>u</i>) <i>x</i>(0):
+the solution of <i>x</i>′ = <i>Xx</i> from (1, 1)</span>
+<span><span class="swatch"></span> the unit square, carried by <i>A</i>(<i>u</i>)</span></p></div>
 <div><div class="minis"><figure><p>eigenvalues</p><svg role="img" data-testid="plane"></svg></figure>
 <figure><p>trace and determinant</p><svg role="img" data-testid="trace-plane"></svg></figure></div>
-<p class="kind" data-testid="kind"></p><dl>${Object.entries({ eigenvalues: "eigenvalues",
-    directions: "eigen-directions", "trace-det": "trace, determinant", "half-life": "half-life", period: "period",
-    A: "<i>A</i>(<i>u</i>) = exp(<i>uX</i>)", det: "det <i>A</i>(<i>u</i>)", x: "<i>x</i>(<i>u</i>)" }).map(row).join("")}
-</dl></div></div><hr>
-<div class="controls" role="group" aria-label="Entries of X = [[a, b], [c, d]] and the gap u">${[..."abcd"].map((key) =>
-    control(key, limits.entry, key)).join("")}
+<p class="kind" data-testid="kind"></p><dl>${Object.entries(labels).map(row).join("")}</dl></div></div><hr>
+<div class="controls" role="group" aria-label="Entries of X = [[a, b], [c, d]] and the gap u">
+${[..."abcd"].map((key) => control(key, limits.entry, key)).join("")}
 <div class="gap">${control("u", limits.u, "gap u")}<button data-testid="play">play</button></div></div>
 <p class="notice" data-testid="notice"></p><p class="code" data-testid="code"></p>
 <p class="said" aria-live="polite" data-testid="said"></p></div>`;
@@ -277,8 +245,8 @@ function arrow([x1, y1], [x2, y2], name) {
   const length = Math.hypot(x2 - x1, y2 - y1), r = Math.min(9, length);
   if (length < 1) return "";
   const c = (x2 - x1) / length, s = (y2 - y1) / length, x = x2 - r * c, y = y2 - r * s, w = r * 0.45;
-  return line(x1, y1, x, y, `vec ${name}`) + `<path class="tip" d="M${[x2, y2].map(round)}L${[x - w * s, y + w * c]
-    .map(round)}L${[x + w * s, y - w * c].map(round)}Z"/>`;
+  return line(x1, y1, x, y, `vec ${name}`) + `<path class="tip" d="M${[x2, y2].map(round)}L${
+    [x - w * s, y + w * c].map(round)}L${[x + w * s, y - w * c].map(round)}Z"/>`;
 }
 
 function drawFlow(svg, curves, s) {
@@ -290,8 +258,8 @@ function drawFlow(svg, curves, s) {
   }).join("");
   const ticks = [-2, -1, 1, 2].map((i) =>
     text(at([i, 0])[0], size - 11, whole(i)) + text(11, at([0, i])[1], whole(i))).join("");
-  const own = (s.lines || []).map(([x, y]) => line(...at([-9 * x, -9 * y]), ...at([9 * x, 9 * y]), "own")).join("");
-  svg.firstChild.innerHTML = grid + own + still(s).map((p) => dot(...at(p), 1.75, "still")).join("")
+  const own = (s.lines || []).map(([x, y]) => line(...at([-9 * x, -9 * y]), ...at([9 * x, 9 * y]), "own"));
+  svg.firstChild.innerHTML = grid + own.join("") + still(s).map((p) => dot(...at(p), 1.75, "still")).join("")
     + `<path class="none flow" d="${curves.map(path).join("")}"/><path class="head" d="${marks}"/>` + ticks;
   return { at, path, size, k };
 }
@@ -300,29 +268,35 @@ function drawRider(svg, { at, path, size, k }, X, u, dash) {
   const A = transport(X, u), [e1, e2, x] = [[1, 0], [0, 1], [1, 1]].map((p) => apply(A, p));
   const steps = X.some((v) => v) ? Math.max(2, Math.ceil(u * 16)) : 1;
   const trail = Array.from({ length: steps + 1 }, (_, i) => apply(transport(X, u * i / steps), [1, 1]));
-  const near = (p) => p.map((v) => Math.max(-50, Math.min(50, v)));   // far beyond the frame, short of overflow
-  const label = (p, words) => {
-    const r = Math.hypot(...p), [px, py] = at(p.map((v) => v * (1 + 22 / k / r)));
-    const seen = r * k > 34 && px > 14 && px < size - 14 && py > 10 && py < size - 10;
-    return seen ? text(px, py, words, "middle", "v") : "";
+  const near = (p) => p.map((v) => Math.max(-50, Math.min(50, v)));   // far beyond the frame, still drawable
+  // Beside a point of the plot, on the side away from the origin.
+  const label = ([px, py], [x, y], words, gap) => {
+    const r = Math.hypot(x, y), [c, n] = r ? [x / r, -y / r] : [0.7, -0.7];
+    const anchor = c > 0.5 ? "start" : c < -0.5 ? "end" : "middle";
+    return text(px + gap * c, py + (gap + 4) * n, words, anchor, "v");
   };
-  const out = Math.max(Math.abs(x[0]), Math.abs(x[1])), edge = FRAME - 7 / k;
-  const spot = at(out > edge ? x.map((v) => v * edge / out) : x);
-  const crowded = Math.hypot(x[0] - e1[0], x[1] - e1[1]) * k < 30 || Math.hypot(x[0] - e2[0], x[1] - e2[1]) * k < 30;
-  const along = Math.hypot(...x) ? x.map((v) => v / Math.hypot(...x)) : [0.7, 0.7];
-  const name = [spot[0] + along[0] * 24, spot[1] - along[1] * 20];
-  if (out > edge) name.splice(0, 2, spot[0] - along[0] * 30, spot[1] + along[1] * 26);
+  const tip = (p, words) => {
+    const [px, py] = at(near(p)), seen = px > 20 && px < size - 48 && py > 24 && py < size - 24;
+    return seen && Math.hypot(...p) * k > 34 ? label([px, py], p, words, 9) : "";
+  };
+  const out = Math.max(Math.abs(x[0]), Math.abs(x[1])), edge = FRAME - 8 / k, lost = out > edge;
+  const spot = at(lost ? x.map((v) => v * edge / out) : x);
+  const crowded = [e1, e2].some((e) => Math.hypot(x[0] - e[0], x[1] - e[1]) * k < 34);
+  const tight = Math.abs(spot[0] - size / 2) > size / 2 - 48 || Math.abs(spot[1] - size / 2) > size / 2 - 24;
+  const aside = spot[0] > size / 2 ? "end" : "start";
+  const name = tight ? text(spot[0], spot[1] + (x[1] > 0 ? 20 : -20), "x(u)", aside, "v")
+    : label(spot, x, "x(u)", 11);
   svg.lastChild.innerHTML = `<path class="none was" d="${path([[0, 0], [1, 0], [1, 1], [0, 1]])}Z"/>
 <path class="area" d="${path([[0, 0], e1, x, e2].map(near))}Z"/>
 <path class="none trail" stroke-dasharray="${dash}" d="${path(trail.map(near))}"/>`
     + arrow(at([0, 0]), at(near(e1)), "one") + arrow(at([0, 0]), at(near(e2)), "two")
-    + (crowded ? "" : label(e1, "A e₁") + label(e2, "A e₂"))
-    + dot(...spot, 6, out > edge ? "ring" : "mark") + text(...name, "x(u)", "middle", "v");
+    + (crowded ? "" : tip(e1, "A e₁") + tip(e2, "A e₂")) + dot(...spot, 6, lost ? "ring" : "mark") + name;
 }
 
 function drawPlane(svg, s) {
-  const { at, grid, size } = scale(svg, 2.5), [o] = at([0, 0]), hold = (v) => Math.max(-2.4, Math.min(2.4, v));
-  const [p, q] = s.re.map((re, i) => at([hold(re), hold(i ? -s.im : s.im)])), twice = !s.im && s.re[0] === s.re[1];
+  const { at, grid, size } = scale(svg, 2.5), [o] = at([0, 0]);
+  const hold = (v) => Math.max(-2.3, Math.min(2.3, v)), twice = !s.im && s.re[0] === s.re[1];
+  const [p, q] = s.re.map((re, i) => at([hold(re), hold(i ? -s.im : s.im)]));
   const [unit] = at([1, 0]), step = unit - o;
   svg.innerHTML = `<rect class="bad" x="${o}" width="${o}" height="${size}"/>` + grid
     + text(o - step, o + 13, "\u22121") + text(o + step, o + 13, "1", "middle", "bare")
@@ -333,7 +307,8 @@ function drawPlane(svg, s) {
 }
 
 function drawTrace(svg, s) {
-  const { at, path, grid, size } = scale(svg, 4), [o] = at([0, 0]), hold = (v) => Math.max(-3.85, Math.min(3.85, v));
+  const { at, path, grid, size } = scale(svg, 4), [o] = at([0, 0]);
+  const hold = (v) => Math.max(-3.7, Math.min(3.7, v));
   const parabola = Array.from({ length: 65 }, (_, i) => [i / 8 - 4, (i / 8 - 4) ** 2 / 4]);
   svg.innerHTML = `<path class="bad" d="M0 ${o}H${o}V0H${size}V${size}H0Z"/>` + grid
     + `<path class="none zero" d="${path(parabola)}"/>`
@@ -347,7 +322,8 @@ function theme() {
   const at = (query, name) => document.querySelector(query)?.getAttribute(name);
   const lab = at("[data-jp-theme-light]", "data-jp-theme-light");
   const other = at("body[data-vscode-theme-kind]", "data-vscode-theme-kind") || at("html[theme]", "theme");
-  return lab ? (lab === "true" ? "light" : "dark") : other ? (/dark|black/.test(other) ? "dark" : "light") : null;
+  if (lab) return lab === "true" ? "light" : "dark";
+  return other ? (/dark|black/.test(other) ? "dark" : "light") : null;
 }
 
 function render({ model, el }) {
@@ -357,12 +333,13 @@ function render({ model, el }) {
   const shade = theme();
   if (shade) host.dataset.theme = shade;
   const root = host.attachShadow({ mode: "open" });
-  root.innerHTML = `<style>${css(config)}</style>${page(config)}`;
+  root.innerHTML = `<style>${config.css}</style>${page(config)}`;
   el.append(host);
   const at = (name) => root.querySelector(`[data-testid="${name}"]`);
   const inputs = [...root.querySelectorAll("input")], buttons = [...root.querySelectorAll("[data-preset]")];
   const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
   const portrait = at("portrait"), play = at("play"), basis = at("basis");
+  const end = config.limits.u[1];
   let drawn = null, curves, s, frame, playing = 0, straight = null;
 
   const read = () => ({ X: [..."abcd"].map((key) => model.get(key)), u: model.get("u") });
@@ -381,22 +358,19 @@ function render({ model, el }) {
       drawTrace(at("trace-plane"), s);
       drawn = key;
     }
-    const kind = kinds[s.kind], shown = numbers(X, u, s);
+    const kind = kinds[s.kind], shown = numbers(X, u, s), words = kind.name.map(([word]) => word).join(" ");
     root.querySelector(".card").style.setProperty("--accent", `var(--${kind.accent})`);
     drawRider(portrait, frame, X, u, dash[kind.accent]);
     at("title").textContent = kind.title;
     at("notice").textContent = kind.notice;
-    at("kind").innerHTML = kind.name.map(([word, colour]) => `<b style="color:var(--${colour})">${word}</b>`).join(" ")
-      + ` → ${kind.model}`;
-    for (const [name, value] of Object.entries(shown)) {
-      if (name !== "A") at(name).textContent = value;
-      else at(name).innerHTML = `<div class="matrix">${value.split(" ").map((v) => `<span>${v}</span>`).join(" ")}</div>`;
-    }
-    const py = (v) => (Object.is(v, -0) ? "0" : String(v));
-    at("code").textContent =
-      `pe.explore.generator(X=[[${X.slice(0, 2).map(py).join(", ")}], [${X.slice(2).map(py).join(", ")}]], u=${py(u)})`;
-    const words = kind.name.map(([word]) => word).join(" ");
-    portrait.setAttribute("aria-label", `Phase portrait, ${words}: at u = ${u} the solution is at ${shown.x}`);
+    const name = kind.name.map(([word, colour]) => `<b style="color:var(--${colour})">${word}</b>`).join(" ");
+    at("kind").innerHTML = `${name} → ${kind.model}`;
+    for (const [key, value] of Object.entries(shown)) at(key).textContent = value;
+    const entries = shown.A.split(" ").map((value) => `<span>${value}</span>`).join(" ");
+    at("A").innerHTML = `<div class="matrix">${entries}</div>`;
+    const [a, b, c, d] = X;
+    at("code").textContent = `pe.explore.generator(X=[[${a}, ${b}], [${c}, ${d}]], u=${u})`;
+    portrait.setAttribute("aria-label", `Phase portrait, ${words}: x(${u}) = ${shown.x}`);
     at("plane").setAttribute("aria-label", `Eigenvalues ${shown.eigenvalues}`);
     at("trace-plane").setAttribute("aria-label", `Trace, determinant ${shown["trace-det"]}`);
     for (const input of inputs) {
@@ -404,7 +378,7 @@ function render({ model, el }) {
       if (root.activeElement !== input || input.type === "range") input.value = value;
       input.style.setProperty("--at", (value - low) / (high - low));
       input.style.setProperty("--zero", -low / (high - low));
-      if (input.type === "range") input.setAttribute("aria-valuetext", `${input.dataset.key} = ${whole(value)}, ${words}`);
+      input.setAttribute("aria-valuetext", `${input.dataset.key} = ${whole(value)}, ${words}`);
     }
     for (const button of buttons) {
       button.setAttribute("aria-pressed", String(presets[button.dataset.preset].slice(0, 4).join() === key));
@@ -415,7 +389,8 @@ function render({ model, el }) {
     basis.disabled = !straight && shear(X, 0.5).some((v) => v < low || v > high);
   }
   const say = () => {
-    at("said").textContent = `${at("kind").textContent}. ${at("notice").textContent} x(u) = ${at("x").textContent}`;
+    const [kind, notice, x] = ["kind", "notice", "x"].map((name) => at(name).textContent);
+    at("said").textContent = `${kind}. ${notice} x(u) = ${x}`;
   };
 
   function stop() {
@@ -424,7 +399,6 @@ function render({ model, el }) {
     play.textContent = calm ? "step" : "play";
   }
   function start() {
-    const end = config.limits.u[1];
     let from = read().u < end ? read().u : 0, since = null;
     const tick = (now) => {
       if (!host.isConnected) return;
@@ -453,7 +427,8 @@ function render({ model, el }) {
       straight = straight ? null : { X, sheared: next.join() };
       write({ a: next[0], b: next[1], c: next[2], d: next[3] });
     } else if (target === play) {
-      if (calm) write({ u: read().u < config.limits.u[1] ? Math.min(Math.round(read().u * 10 + 5) / 10, config.limits.u[1]) : 0 });
+      const { u } = read();
+      if (calm) write({ u: u < end ? Math.min(Math.round(u * 10 + 5) / 10, end) : 0 });
       else if (playing) stop();
       else return start();
     } else return;

@@ -1,9 +1,9 @@
 """The default host of a figure: HTML that is alive without a kernel, a network or a library.
 
-A <figure> holds a picture, a table of numbers and a caption; one classic inline script after it hides them and
-draws the live figure into an open shadow root. Where scripts are stripped or off, the picture and table remain.
-The script finds its figures by attribute, because ids repeat when one figure is shown twice, and a script that
-a front end re-creates has no neighbours of its own.
+A <figure> holds a picture, a table of numbers and a caption; one classic inline script after it hides them
+and draws the live figure into an open shadow root. Where scripts are stripped or off, the picture and table
+remain. The script finds its figures by attribute, because ids repeat when one figure is shown twice, and a
+script that a front end re-creates has no neighbours of its own.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ for (const [id, values] of %s) {
 """
 
 SHELL = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
 <title>%(title)s</title><style>
 :root{color-scheme:light dark;%(light)s}
 @media(prefers-color-scheme:dark){:root{%(dark)s}}
@@ -47,8 +48,9 @@ h2{font-size:18px;line-height:1.3;margin:36px 0 8px;font-weight:600}
 p{margin:8px 0;max-width:44em;white-space:pre-line}
 .wide{overflow-x:auto;margin:12px 0} .wide:focus-visible{outline:2px solid var(--turn);outline-offset:2px}
 table{border-collapse:collapse;font:13px/1.4 %(mono)s;font-variant-numeric:tabular-nums}
-th,td{padding:5px 14px 5px 0;text-align:left;border-bottom:1px solid var(--grid);vertical-align:top;white-space:pre}
-th{color:var(--muted);font-weight:400;border-bottom-color:var(--axis)} td:last-child,th:last-child{padding-right:0}
+th,td{padding:5px 14px 5px 0;text-align:left;border-bottom:1px solid var(--grid);vertical-align:top}
+th,td{white-space:pre} td:last-child,th:last-child{padding-right:0}
+th{color:var(--muted);font-weight:400;border-bottom-color:var(--axis)}
 figure{max-width:860px} img{max-width:100%%;height:auto} figcaption,summary{color:var(--muted);font-size:13px}
 </style></head><body><main><h1>%(title)s</h1>
 %(body)s
@@ -57,8 +59,21 @@ figure{max-width:860px} img{max-width:100%%;height:auto} figcaption,summary{colo
 
 
 @cache
-def _module(name):
+def _source(name):
     return (files("pe.explore") / name).read_text(encoding="utf-8")
+
+
+def _variables(colours):
+    return ";".join(f"--{name}:{value}" for name, value in colours.items())
+
+
+def stylesheet():
+    """Return the style of the figures: `figure.css` after the colours and fonts of `pe.plot.style`."""
+    light, dark = (f"color-scheme:{theme};{_variables(style.PALETTE[theme])}" for theme in ("light", "dark"))
+    fonts = _variables({"sans": style.SANS, "mono": style.MONO, "serif": style.SERIF})
+    return (f":host{{{fonts};{light}}}@media(prefers-color-scheme:dark){{:host{{{dark}}}}}"
+            f":host([data-theme=light]){{{light}}}:host([data-theme=dark]){{{dark}}}\n"
+            + _source("figure.css"))
 
 
 def _json(value):
@@ -84,13 +99,14 @@ def figure(explorer):
                    for label, text in explorer.rows())
     return (f'<figure data-pe="{identity(explorer)}" style="margin:0">{picture}'
             f"<details open><summary>Numbers</summary><table>{rows}</table></details>"
-            f"<figcaption>{escape(explorer.describe())} Run the cell, or allow scripts, to move it.</figcaption>"
-            "</figure>")
+            f"<figcaption>{escape(explorer.describe())} Run the cell, or allow scripts, to move it."
+            "</figcaption></figure>")
 
 
 def script(explorers):
     """Return one classic script that brings these explorers, all of one module, to life."""
-    core = "\n".join(line for line in _module(explorers[0].module).splitlines() if not line.startswith("export "))
+    source = _source(explorers[0].module).splitlines()
+    core = "\n".join(line for line in source if not line.startswith("export "))
     state = [[identity(explorer), explorer.state] for explorer in explorers]
     code = (f'(() => {{ "use strict";\n{core}\nconst config = {_json(explorers[0].config)};'
             f"{MOUNT % _json(state)}}})()")
@@ -101,8 +117,10 @@ def script(explorers):
 
 def _table(header, rows):
     head = "".join(f'<th scope="col">{escape(str(cell))}</th>' for cell in header)
-    body = "".join("<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows)
-    return (f'<div class="wide" tabindex="0" role="group" aria-label="Table: {escape(", ".join(map(str, header)))}">'
+    lines = ["".join(f"<td>{escape(str(cell))}</td>" for cell in row) for row in rows]
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    name = escape("Table: " + ", ".join(map(str, header)))
+    return (f'<div class="wide" tabindex="0" role="group" aria-label="{name}">'
             f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>")
 
 
@@ -150,6 +168,6 @@ def page(title, parts):
                 raise TypeError(f'parts[{index}] must be an Explorer, ("heading", str), ("text", str) or '
                                 f'("table", header, rows), got {part!r}')
     body += [script(group) for group in explorers.values()]
-    colours = {theme: ";".join(f"--{name}:{value}" for name, value in palette.items())
-               for theme, palette in style.PALETTE.items()}
-    return SHELL % {"title": escape(title), "body": "\n".join(body), "sans": style.SANS, "mono": style.MONO, **colours}
+    colours = {theme: _variables(palette) for theme, palette in style.PALETTE.items()}
+    return SHELL % {"title": escape(title), "body": "\n".join(body), "sans": style.SANS, "mono": style.MONO,
+                    **colours}

@@ -23,7 +23,8 @@ class Eigenvalue(NamedTuple):
     """One real eigenvalue, or one conjugate pair, of a reading.
 
     `mean` is what was computed, `value` what is reported: parts within `radius` of zero are zero. `spread` is how
-    far a perturbation of the tolerance's size can tear the eigenvalues of its Jordan blocks apart.
+    far a perturbation of the tolerance's size can tear the eigenvalues of its Jordan blocks apart, `coupling` the
+    norm of what makes them Jordan blocks (inf if there is none).
     """
 
     mean: complex
@@ -31,6 +32,7 @@ class Eigenvalue(NamedTuple):
     sizes: tuple[int, ...]
     radius: float
     spread: float
+    coupling: float
     dropped: float
     members: frozenset[int]
     chains: tuple[np.ndarray, ...]
@@ -70,30 +72,39 @@ class Form:
             mean = self.spectrum.mean(cluster)
             radius = tolerance * gain
             size = len(cluster.weyr)
-            own, spread = (), radius
-            if basis or size > 1:
+            own, spread, coupling = (), radius, np.inf
+            if len(cluster.sizes) == 1 and size == 1:
+                own = (_real_span(Q) if cluster.real else Q,) if basis else ()
+            elif basis or size > 1:
                 shift = mean
                 if cluster.real:
                     Q, shift = _real_span(Q), mean.real
                 N = Q.conj().T @ self.X @ Q - shift * np.eye(Q.shape[1])
                 own = tuple(Q @ chain for chain in chains(N, cluster.weyr))
-                coupling = np.linalg.norm(np.linalg.matrix_power(N, size - 1), 2)
-                spread = float((radius * coupling) ** (1 / size))
-            found.append(Eigenvalue(mean, _snap(mean, radius), cluster.sizes, radius, spread, cluster.dropped,
-                                    frozenset(range(cluster.start, cluster.stop)), own))
+                if size > 1:
+                    coupling = float(np.linalg.norm(N, 2))
+                    last = float(np.linalg.norm(np.linalg.matrix_power(N, size - 1), 2))
+                    broken = any(not np.any(chain[:, 0]) for chain in own)
+                    spread = np.inf if broken else float((radius * last) ** (1 / size))
+            found.append(Eigenvalue(mean, _snap(mean, radius), cluster.sizes, radius, spread, coupling,
+                                    cluster.dropped, frozenset(range(cluster.start, cluster.stop)), own))
         return found
 
     def _read_normal(self, tolerance):
+        """A normal matrix is never defective and its eigenvalues move by no more than the matrix does."""
         found = []
         for i, mean in enumerate(self.eigenvalues):
             if mean.imag < 0:
                 continue
-            own = self.Z[:, i : i + 1]
-            if mean.imag:
-                v = self.Z[:, i : i + 2] @ _plane_vector(self.Z[:, i : i + 2], self.X, mean.imag)
-                own = v[:, None]
-            found.append(Eigenvalue(complex(mean), _snap(mean, tolerance), (1,), tolerance, tolerance, 0.0,
-                                    frozenset([i]), (own,)))
+            if mean.imag > tolerance:
+                plane = self.Z[:, i : i + 2]
+                own, dropped = (plane @ _plane_vector(plane, self.X),), 0.0
+            else:  # one real eigenvalue, or a pair that is two real ones within the tolerance
+                columns = range(i, i + 2) if mean.imag else range(i, i + 1)
+                own, dropped = tuple(self.Z[:, j : j + 1] for j in columns), float(mean.imag)
+                mean = mean.real
+            found.append(Eigenvalue(complex(mean), _snap(mean, tolerance), (1,) * len(own), tolerance, tolerance,
+                                    np.inf, dropped, frozenset([i]), own))
         return found
 
 
@@ -108,7 +119,7 @@ def _real_span(Q):
     return np.linalg.svd(np.hstack([Q.real, Q.imag]), full_matrices=False)[0][:, : Q.shape[1]]
 
 
-def _plane_vector(plane, X, theta):
-    """Eigenvector for +i theta of the normal 2 x 2 block of X on an orthonormal plane."""
+def _plane_vector(plane, X):
+    """Eigenvector, on an orthonormal plane, of a block [[a, -b], [b, a]]: for the eigenvalue a + i |b|."""
     turn = plane[:, 1] @ X @ plane[:, 0] - plane[:, 0] @ X @ plane[:, 1]
-    return np.array([1.0, -1j if turn > 0 else 1j]) / np.sqrt(2)
+    return np.array([[1.0], [-1j if turn > 0 else 1j]]) / np.sqrt(2)

@@ -27,19 +27,19 @@ START = (1.0, 1.0)
 PRESETS = {
     "turn": (0.0, -1.0, 1.0, 0.0, 0.8),
     "fade": (-0.1, 0.0, 0.0, -0.3, 5.0),
-    "slide": (0.0, 1.0, 0.0, 0.0, 1.5),
+    "slide": (0.0, 1.0, 0.0, 0.0, 1.2),
     "turn+fade": (-0.1, -0.5, 0.5, -0.1, 3.0),
     "nothing": (0.0, 0.0, 0.0, 0.0, 5.0),
     "explode": (0.1, -0.5, 0.5, 0.1, 3.0),
 }
 
-#: class: name in coloured parts, what it is called in models, a title that holds for every X of the class, a notice.
+#: class: name in coloured parts, its name in models, a title that holds for every X of the class, a notice.
 KINDS = {
     "turn": {
         "name": [["turn", "turn"]], "accent": "turn", "model": "RoPE",
         "title": "A turn goes round for ever and loses nothing",
-        "notice": "Real part 0: nothing is forgotten. The imaginary part sets the rhythm, and one period brings "
-                  "the square home.",
+        "notice": "Real part 0: nothing is forgotten. The imaginary part sets the rhythm, and one period "
+                  "brings the square home.",
     },
     "fade": {
         "name": [["fade", "fade"]], "accent": "fade", "model": "decay",
@@ -49,31 +49,33 @@ KINDS = {
     "slide": {
         "name": [["slide", "slide"]], "accent": "slide", "model": "ALiBi",
         "title": "A slide drifts at a constant speed",
-        "notice": "Both eigenvalues sit at 0, just as for nothing. Trace and determinant cannot tell the two apart; "
-                  "the number of eigen-directions can.",
+        "notice": "Both eigenvalues sit at 0, just as for nothing. Trace and determinant cannot tell the two "
+                  "apart; the number of eigen-directions can.",
     },
     "turn+fade": {
-        "name": [["turn", "turn"], ["+", "muted"], ["fade", "fade"]], "accent": "turn", "model": "damped RoPE",
+        "name": [["turn", "turn"], ["+", "muted"], ["fade", "fade"]], "accent": "turn",
+        "model": "damped RoPE",
         "title": "A turn that fades spirals in",
-        "notice": "The real part is fate, the imaginary part is rhythm: half is gone after a half-life, and once "
-                  "a period it comes round.",
+        "notice": "The real part is fate, the imaginary part is rhythm: half is gone after a half-life, and "
+                  "once a period it comes round.",
     },
     "nothing": {
         "name": [["nothing", "muted"]], "accent": "nothing", "model": "NoPE",
         "title": "Nothing moves, so the gap leaves no mark",
-        "notice": "A(u) is the identity for every u. The slide has the same two zeros, but here every direction "
-                  "stays where it is.",
+        "notice": "A(u) is the identity for every u. The slide has the same two zeros, but here every "
+                  "direction stays where it is.",
     },
     "explode": {
         "name": [["explode", "explode"]], "accent": "explode", "model": "forbidden",
         "title": "A positive real part grows without bound",
-        "notice": "One positive real part is enough: far gaps outweigh everything near, so no encoding can use it.",
+        "notice": "One positive real part is enough: the far outweighs everything near, so no encoding can use "
+                  "it.",
     },
     "fading slide": {
         "name": [["fading", "fade"], ["slide", "slide"]], "accent": "slide", "model": "beyond the table",
         "title": "A slide that fades drifts first and lets go later",
-        "notice": "One eigen-direction, as in a slide, but the eigenvalue is negative: defective, and still not "
-                  "ALiBi.",
+        "notice": "One eigen-direction, as in a slide, but the eigenvalue is negative: defective, and still "
+                  "not ALiBi.",
     },
     "mixed": {
         "name": [["explode", "explode"], ["+", "muted"], ["fade", "fade"]], "accent": "explode",
@@ -106,8 +108,8 @@ def transport_2x2(X, u):
 
     References
     ----------
-    Cayley-Hamilton for 2 x 2 matrices. For D u^2 > 1 the two exponentials are kept apart, because C - S h would
-    subtract two numbers of the size of e^(u sqrt(D)) and lose the small entry.
+    Cayley-Hamilton for 2 x 2 matrices. For D u^2 > 1 the two exponentials are kept apart, because C - S h
+    would subtract two numbers of the size of e^(u sqrt(D)) and lose the small entry.
 
     Examples
     --------
@@ -194,7 +196,7 @@ def eigenvalues(X):
 
 
 def directions(X):
-    """Return the real eigen-directions as unit vectors: none, one or two; None when every direction is one."""
+    """Return the real eigen-directions as unit vectors, none to two; None when every direction is one."""
     a, b, c, d = (float(v) for v in np.asarray(X, dtype=np.float64).flat)
     D = invariants(X)[2]
     if D < 0:

@@ -69,9 +69,10 @@ def generator(X, u=1.0, *, ax=None, theme="light"):
 
     Examples
     --------
-    >>> shown = pe.plot.generator([[0, -1], [1, 0]], 0.8)
-    >>> shown.data.name, shown.alt
-    ('turn', 'A turn goes round for ever and loses nothing. Eigenvalues 0.0000 ± 1.0000 i, x(u) = (−0.0206, 1.4141).')
+    >>> import pe
+    >>> drawn = pe.plot.generator([[0, -1], [1, 0]], 0.8)
+    >>> drawn.data.name, drawn.data.numbers()["x"][1]
+    ('turn', '(−0.0206, 1.4141)')
     """
     colours = style.colours(theme)
     shown = numbers.generator(X, u)
@@ -126,32 +127,37 @@ def draw_portrait(ax, shown, colours):
     curves = flow(shown.X)
     marks = heads(curves)
     fixed = still(shown.X)
+
+    def near(points):
+        """Hold far points well outside the frame: dashes over 1e34 units would take for ever."""
+        return np.clip(points, -50, 50)
+
     artists = {
         "flow": ax.add_collection(LineCollection(curves, colors=accent, linewidths=0.9, alpha=0.5, zorder=2)),
-        "still": ax.plot(*fixed.T, linestyle="", marker="o", markersize=2.4, color=colours["axis"],
+        "still": ax.plot(*fixed.T, linestyle="", marker="o", markersize=1.8, color=colours["axis"],
                          zorder=2)[0],
         "heads": ax.add_collection(PolyCollection(_triangles(marks), facecolors=accent, zorder=3)),
-        "square": ax.add_patch(Polygon(shown.square, closed=True, facecolor=(accent, 0.16), edgecolor=accent,
+        "square": ax.add_patch(Polygon(near(shown.square), facecolor=(accent, 0.16), edgecolor=accent,
                                        linewidth=0.9, linestyle=(0, (4, 3)), zorder=4)),
-        "trail": ax.plot(*shown.trail.T, color=accent, linewidth=1.7, linestyle=_dash(shown.words["accent"]),
-                         zorder=5)[0],
+        "trail": ax.plot(*near(shown.trail).T, color=accent, linewidth=1.7,
+                         linestyle=_dash(shown.words["accent"]), zorder=5)[0],
     }
     for direction in shown.directions or []:
         ax.axline((0, 0), direction, color=colours["ink"], linewidth=0.8, alpha=0.3, zorder=2)
-    ax.add_patch(Polygon([[0, 0], [1, 0], [1, 1], [0, 1]], closed=True, fill=False, edgecolor=colours["muted"],
+    ax.add_patch(Polygon([[0, 0], [1, 0], [1, 1], [0, 1]], fill=False, edgecolor=colours["muted"],
                          linewidth=0.8, linestyle=(0, (2, 3)), zorder=4))
     artists["vectors"] = [ax.annotate(
-        "", tip, (0, 0), annotation_clip=False, zorder=6,
-        arrowprops={"arrowstyle": "-|>,head_width=.22,head_length=.5", "color": colours["ink"], "linewidth": 1.6,
-                    "linestyle": dash, "shrinkA": 0, "shrinkB": 0, "clip_on": True},
+        "", near(tip), (0, 0), annotation_clip=False, zorder=6,
+        arrowprops={"arrowstyle": "-|>,head_width=.22,head_length=.5", "color": colours["ink"],
+                    "linewidth": 1.6, "linestyle": dash, "shrinkA": 0, "shrinkB": 0, "clip_on": True},
     ) for tip, dash in ((shown.A[:, 0], "-"), (shown.A[:, 1], (0, (1.2, 1.6)))) if np.hypot(*tip) > 0.05]
-    x, y = shown.point
+    x, y = near(shown.point)
     artists["point"] = ax.plot(x, y, marker="o", markersize=7, color=accent, markeredgecolor=colours["panel"],
                                markeredgewidth=1.3, zorder=7)[0]
     if max(abs(x), abs(y)) < FRAME - 0.3:
-        r = max(np.hypot(x, y), 1e-9)
-        ax.text(x + 0.3 * x / r, y + 0.26 * y / r, "x(u)", color=colours["ink"], fontsize=10, ha="center",
-                va="center", path_effects=halo, zorder=8, **SERIF)
+        c, s = (x, y) / max(np.hypot(x, y), 1e-9)
+        ax.text(x + 0.15 * c, y + 0.24 * s, "x(u)", color=colours["ink"], fontsize=10, va="center", zorder=8,
+                ha="left" if c > 0.5 else "right" if c < -0.5 else "center", path_effects=halo, **SERIF)
     return artists
 
 
@@ -173,15 +179,18 @@ def _beside(figure, shown, colours):
     _plane(planes[0], 2.5, colours, range(-2, 3))
     planes[0].axvspan(0, 2.5, color=colours["explode"], alpha=0.11, linewidth=0)
     values = np.array([[v.real, v.imag] for v in shown.eigenvalues])
-    artists["eigenvalues"] = planes[0].scatter(*values.clip(-2.4, 2.4).T, s=[36, 30], facecolors=[accent, "none"],
-                                               edgecolors=accent, zorder=5, linewidths=1.3)
+    artists["eigenvalues"] = planes[0].scatter(
+        *values.clip(-2.3, 2.3).T, s=[36, 30], facecolors=[accent, "none"], edgecolors=accent, zorder=5,
+        linewidths=1.3)
     if values[0].tolist() == values[1].tolist():
-        planes[0].text(*(values[0].clip(-2.4, 2) + 0.45), "×2", color=muted, fontsize=7.5, ha="center", va="center")
+        planes[0].text(*(values[0].clip(-2.3, 2) + 0.45), "×2", color=muted, fontsize=7.5, ha="center",
+                       va="center")
     _plane(planes[1], 4, colours, range(-3, 4))
-    planes[1].fill([0, 4, 4, -4, -4, 0], [4, 4, -4, -4, 0, 0], color=colours["explode"], alpha=0.11, linewidth=0)
+    planes[1].fill([0, 4, 4, -4, -4, 0], [4, 4, -4, -4, 0, 0], color=colours["explode"], alpha=0.11,
+                   linewidth=0)
     trace = np.linspace(-4, 4, 65)
     planes[1].plot(trace, trace**2 / 4, color=colours["axis"], linewidth=0.8)
-    point = np.clip([shown.trace, shown.determinant], -3.85, 3.85)
+    point = np.clip([shown.trace, shown.determinant], -3.7, 3.7)
     artists["invariants"] = planes[1].plot(*point, marker="o", markersize=6, color=accent, zorder=5)[0]
     for at, words, x, y, side in [(0, "fades", -2.3, 2.2, "left"), (0, "explodes", 2.3, 2.2, "right"),
                                   (1, "turn + fade", -1.5, 3.5, "center"), (1, "fade", -3.8, 0.55, "left"),
@@ -192,7 +201,8 @@ def _beside(figure, shown, colours):
 
     left, y = 0.57, 0.487
     for word, colour in shown.words["name"]:
-        label = figure.text(left, y, word, fontsize=11.5, fontweight="bold", color=colours[colour], va="center")
+        label = figure.text(left, y, word, fontsize=11.5, fontweight="bold", color=colours[colour],
+                            va="center")
         left += label.get_window_extent(figure.canvas.get_renderer()).width / figure.bbox.width + 0.01
     figure.text(left, y, f"→ {shown.words['model']}", fontsize=9.5, color=muted, va="center")
     printed = shown.numbers()

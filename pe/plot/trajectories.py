@@ -21,11 +21,12 @@ def _scaled(p, q, m, w, times):
 
 
 def _spirals(X):
-    """Trajectories around a centre or focus: loops of one period, or a few spirals that fill the frame evenly."""
+    """Trajectories around a centre or focus: loops of one period, or a few spirals that fill the frame."""
     (a, _), (c, d) = np.asarray(X, dtype=np.float64)
     m, h = (a + d) / 2, (a - d) / 2
     w = math.sqrt(-float(invariants(X)[2]))
-    p = np.array([1.0, 0.0]) * math.sqrt(w / abs(c))   # p and q span an ellipse of area pi that the flow follows
+    # p and q span an ellipse of area pi that the flow follows (in a spiral: up to its growth)
+    p = np.array([1.0, 0.0]) * math.sqrt(w / abs(c))
     q = np.array([h, c]) / w * p[0]
     # its semi-axes are the singular values of [p q], whose product is 1
     squares = (p @ p + q @ q) / 2
@@ -50,11 +51,11 @@ def _walk(X, start, sign):
     """Follow exp(tX) from `start`, forwards or backwards, in steps of nearly equal length."""
     (a, b), (c, d) = X
     cap = 0.25 / max(abs(a) + abs(b), abs(c) + abs(d))
-    x, y = start
+    x, y = map(float, start)
     points = [(x, y)]
     for _ in range(300):
         speed = math.hypot(a * x + b * y, c * x + d * y)
-        step = min(0.08 / speed, cap) if speed else cap
+        step = min(0.1 / speed, cap) if speed else cap
         if speed * step < 0.004:
             break
         A = transport_2x2(X, sign * step)
@@ -65,11 +66,16 @@ def _walk(X, start, sign):
     return np.array(points[::sign])
 
 
+def _through(X, start):
+    """Follow the trajectory through `start` both ways."""
+    return np.concatenate([_walk(X, start, -1), _walk(X, start, 1)[1:]])
+
+
 def flow(X):
     """Return the trajectories of x' = Xx that the portrait draws, each (n, 2) in the order of time.
 
-    Every one is exact up to rounding: a centre gets loops of one period, a focus a few spirals, a slide straight
-    lines, a node or a saddle trajectories that start on a circle outside the frame.
+    Every one is exact up to rounding: a centre gets loops of one period, a focus a few spirals, a slide
+    straight lines, a node trajectories from a circle outside the frame, a saddle hyperbolas and its two axes.
     """
     kind = behaviour(X)
     X = [[float(v) for v in row] for row in X]
@@ -77,22 +83,35 @@ def flow(X):
         return []
     if invariants(X)[2] < 0:
         return _spirals(X)
+    ranks = [k / 2 for k in range(-8, 9) if k]
     if kind == "slide":
         (x, y), = directions(X)
-        # the side on which X carries forwards: X n is a multiple of the direction, n its left normal
-        forward = 1.0 if (X[0][1] * x - X[0][0] * y) * x + (X[1][1] * x - X[1][0] * y) * y > 0 else -1.0
-        ends = np.array([[-RING], [RING]]) * [[x, y]]
-        return [k / 2 * np.array([-y, x]) + ends * (forward if k > 0 else -forward)
-                for k in range(-8, 9) if k]
-    count = 24 if kind == "mixed" else 16
-    curves = []
-    for j in range(count):
-        angle = 2 * math.pi * (j + 0.5) / count
-        x, y = RING * math.cos(angle), RING * math.sin(angle)
-        inward = x * (X[0][0] * x + X[0][1] * y) + y * (X[1][0] * x + X[1][1] * y) < 0
-        if inward or kind != "mixed":
-            curves.append(_walk(X, (x, y), -1 if kind == "explode" else 1))
-    return curves
+        # X sends the left normal of the direction to a multiple of it: one side flows forwards, one back
+        normal = np.array([-y, x])
+        forward = math.copysign(RING, (np.array(X) @ normal) @ (x, y))
+        ends = np.array([[-forward], [forward]]) * (x, y)
+        return [k * normal + ends * math.copysign(1, k) for k in ranks]
+    if kind == "mixed":
+        p, q = np.array(directions(X))
+        arms = [p, q, -p, -q]
+        curves = [_walk(X, RING * arm, 1 if i % 2 else -1) for i, arm in enumerate(arms)]
+        for arm, following in zip(arms, arms[1:] + arms[:1], strict=True):
+            middle = (arm + following) / math.hypot(*(arm + following))
+            curves += [_through(X, 0.6 * k * middle) for k in range(1, 6)]
+        return curves
+    sign = -1 if kind == "explode" else 1
+    if invariants(X)[1] == 0:
+        # one eigenvalue is 0: straight lines to, or from, the points that never move
+        lines = np.array(directions(X))
+        p, q = lines if eigenvalues(X)[0] == 0 else lines[::-1]
+        return [np.array([k * p + end * q, k * p][::sign]) for k in [*ranks, 0] for end in (-RING, RING)]
+    angles = 2 * math.pi * (np.arange(16) + 0.5) / 16
+    ring = RING * np.stack([np.cos(angles), np.sin(angles)], axis=-1)
+    if all(sign * (p @ (np.array(X) @ p)) < 0 for p in ring):
+        return [_walk(X, p, sign) for p in ring]
+    # Far from normal the flow leaves the circle before it comes back: start across the slow direction.
+    x, y = directions(X)[0]
+    return [_through(X, (-y * k, x * k)) for k in ranks]
 
 
 def heads(curves, *, every=2.6):
@@ -125,7 +144,7 @@ def heads(curves, *, every=2.6):
 
 
 def still(X):
-    """Return the points of the frame that never move: all, a line of them, or the origin alone, shape (k, 2)."""
+    """Return points that never move, shape (k, 2): a lattice, a line of them, or the origin alone."""
     steps = np.arange(-5, 6) / 2
     lines, (trace, det, _) = directions(X), invariants(X)
     if lines is None and trace == 0:

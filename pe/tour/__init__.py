@@ -54,8 +54,8 @@ def take(stream, chapter: int | None = None) -> None:
     say = Script(stream)
     if chapter is None:
         check_writable()
-        say.text(f"""What can a positional encoding be? {len(CHAPTERS)} short chapters lead from a sentence
-            to the complete list. Every number in them is computed now, by the calls that are named.""")
+        say.text(f"""What can a positional encoding be? {len(CHAPTERS)} short chapters lead from a sentence to
+            the complete list. The calls that are named compute every number as it is told.""")
     for number, tell in enumerate(CHAPTERS, 1):
         if chapter in (None, number):
             say.number = number

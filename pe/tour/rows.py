@@ -9,7 +9,7 @@ import pe
 
 def six_rows(say):
     """Hand the six generators to classify, also in another basis, and then what the list leaves out."""
-    say.chapter("Six rows, and no seventh",
+    say.chapter("Six rows",
         """A(u) = exp(uX) leaves one choice, the matrix X. What can X be? Its eigenvalues -gamma + i theta
         tell: gamma is its fate, theta its rhythm.""")
     turn, fade, slide = pe.generators.turn(1.0), pe.generators.fade(0.1), pe.generators.slide()
@@ -22,7 +22,7 @@ def six_rows(say):
         return pe.classify(P @ X @ np.linalg.inv(P)).row
 
     say.text("""pe.classify(X) names the behaviour. The last column is its answer for the same X in a random
-        basis, where the entries of the matrix tell nothing:""")
+        basis, where the entries of the matrix tell nothing (a single number has but one basis):""")
     answers = [pe.classify(X) for X in generators]
     say.table(["X", "eigenvalues", "row", "in another basis"], [
         [_matrix(X), _eigenvalues(answer), answer.row, elsewhere(X)]
@@ -33,21 +33,21 @@ def six_rows(say):
         [answer.row, name, ", ".join(answer.shipped_in) or "-"]
         for name, answer in zip(names, answers, strict=True)])
 
-    fading_slide = slide - 0.1 * np.eye(2)
     mixed = np.zeros((3, 3))
     mixed[:2, :2], mixed[2:, 2:] = turn, fade
-    say.text("And three the table has no row for:")
+    more = [mixed, slide - 0.1 * np.eye(2), np.kron(np.eye(2), turn) + np.kron(slide, np.eye(2))]
+    say.text("Three more, which are none of the six:")
     say.table(["X", "eigenvalues", "row", "kinds"], [
-        [_matrix(X), _eigenvalues(answer), answer.row, ", ".join(dict.fromkeys(answer.kinds))]
-        for X, answer in [(X, pe.classify(X)) for X in (fading_slide, mixed, damped + 0.2 * np.eye(2))]])
-    say.notice("""rotation is the only row that does something, keeps all information and can never blow up.
-        That is the corner RoPE sits in.""")
-    say.careful("""eigenvalues alone do not name a row: nothing and the slide both have 0 only; what a
-        change of basis leaves alone is the Jordan structure. The weights absorb that change only as q' =
-        P^T q, k' = P^-1 k, which normalised or tied queries and keys cannot do. Every exp(uX) can be
-        undone, also a fade; "keeps all information" means that nothing shrinks below what rounding can
-        hold. And the six rows are the pure cases: mixtures, growing spirals and fading slides are possible
-        too.""")
+        [_matrix(X), _eigenvalues(answer), answer.row, ", ".join(answer.kinds)]
+        for X, answer in [(X, pe.classify(X)) for X in more]])
+    say.notice("""rotation is the only row that does something, keeps all information and can never blow up. That
+        is the corner RoPE sits in.""")
+    say.careful("""eigenvalues alone do not name a row: nothing and the slide both have 0 only. What a change
+        of basis leaves alone is the Jordan structure, and the weights can absorb that change only as
+        q' = P^T q, k' = P^-1 k, not when queries and keys are normalised or tied. Every exp(uX) can be
+        undone, a fade too; "keeps all information" means that no direction shrinks towards nothing as the
+        gap grows. And the six rows are the pure cases: mixtures and slides that also fade or turn exist as
+        well.""")
 
 
 def _matrix(X):

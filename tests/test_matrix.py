@@ -1,0 +1,319 @@
+"""Every op in every form: op x instruction set x dtype x layout x out x threads, one generated matrix.
+
+A cell says two things. The call on plain arrays is what `pe.reference` says, within the rounding of its dtype;
+and every other way to hold the same values, to receive the result or to share the work gives the same bits.
+"""
+
+from functools import partial
+from itertools import product
+from math import prod
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import pe
+from pe import _core, reference
+
+ISAS = ["scalar", "avx2", "avx512"]
+ISAS = ISAS[:ISAS.index(_core.config()["best_isa"]) + 1]
+BF16 = np.dtype(ml_dtypes.bfloat16)
+DTYPES = [np.dtype(np.float16), BF16, np.dtype(np.float32), np.dtype(np.float64)]
+THREADS = [1, 2, 3]
+TOLERANCE = {"float16": (2.0**-10, 4e-6), "bfloat16": (2.0**-7, 4e-6), "float32": (3e-7, 4e-6), "float64": (1e-14, 4e-14)}
+
+
+@pytest.fixture
+def isa(request):
+    before = _core.isa()
+    _core._set_isa(request.param)
+    yield request.param
+    _core._set_isa(before)
+
+
+each_isa = pytest.mark.parametrize("isa", ISAS, indirect=True)
+each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=str)
+
+
+# Calls: sizes (M, N, D, V) and the dtype of the values -> operands and other keywords
+
+
+def normal(*shape, dtype="f8", seed=0):
+    return np.random.default_rng([seed, *shape]).normal(size=shape).astype(dtype)
+
+
+def planes(D):
+    """The width of an input that must divide into pairs twice."""
+    return max(D // 4, 1) * 4
+
+
+def rope_positions(M, N, D, V, dtype):
+    return {"x": normal(2, 3, M, planes(D) + 2, dtype=dtype), "positions": 1e4 * normal(2, 1, M)}, {}
+
+
+def rope_partial(M, N, D, V, dtype):
+    return ({"x": normal(3, M, planes(D) + 5, dtype=dtype), "positions": np.arange(M) * 977 - 5},
+            {"layout": "half", "rotary_dim": planes(D)})
+
+
+def rope_object(M, N, D, V, dtype):
+    rope = pe.Rope(planes(D) + 3, base=500.0, layout="half", rotary_dim=planes(D), amplitude=1.25)
+    return {"x": normal(2, 3, M, planes(D) + 3, dtype=dtype), "positions": normal(1, 3, M)}, {"rope": rope, "inverse": True}
+
+
+def rope_tables(M, N, D, V, dtype, layout="interleaved", inverse=False):
+    turns = normal(2, 1, M, planes(D) // 2) if inverse else normal(M, planes(D) // 2)
+    return ({"x": normal(2, 3, M, planes(D) + 1, dtype=dtype), "cos": np.cos(turns), "sin": np.sin(turns).astype("f4")},
+            {"layout": layout, "inverse": inverse})
+
+
+def rope_2d(M, N, D, V, dtype, layout="interleaved"):
+    return ({"x": normal(2, 3, M, planes(D), dtype=dtype), "pos_x": np.arange(M) % 7, "pos_y": normal(2, 1, M)},
+            {"layout": layout})
+
+
+def decay(M, N, D, V, dtype, causal=True):
+    return ({"q_positions": np.sort(9 * normal(2, 1, M)), "k_positions": np.sort(9 * normal(2, 1, N)),
+             "rate": abs(normal(2, 3, dtype=dtype))}, {"dtype": dtype, "causal": causal})
+
+
+def alibi(M, N, D, V, dtype, causal=True):
+    return ({"q_positions": np.arange(N - M, N), "k_positions": np.arange(N), "slopes": pe.alibi_slopes(3).astype(dtype)},
+            {"dtype": dtype, "causal": causal})
+
+
+def attend(M, N, D, V, dtype, *extras, **keywords):
+    """Grouped heads: four read two; the rest of the call is named by extras."""
+    if "rope" in extras:
+        D = planes(D)
+        keywords["rope"] = pe.Rope(D, layout="half", base=100.0)
+    q, k, v = normal(2, 4, M, D, dtype=dtype), normal(2, 2, N, D, dtype=dtype, seed=1), normal(1, 2, N, V, dtype=dtype, seed=2)
+    bias = normal(2, 4, M, N, dtype=dtype, seed=3)
+    bias[bias > 1.5] = -np.inf
+    extra = {"mask": normal(4, 1, N) < 0.5 if M == 0 else normal(2, 1, M, N, seed=4) < 0.5, "bias": bias,
+             "alibi_slopes": pe.alibi_slopes(4), "decay_rate": np.array([0.0, 0.25, 0.5, 1.0], "f4"),
+             "q_positions": np.arange(M) + 0.5 * N, "k_positions": np.sort(N * abs(normal(2, 2, N)))}
+    if M == 0:
+        extra["mask"] = np.ones((2, 1, 0, N), bool)
+    return {"q": q, "k": k, "v": v} | {name: extra[name] for name in extras if name != "rope"}, keywords
+
+
+CALLS = {
+    "rope-positions": ("apply_rope", rope_positions),
+    "rope-half-partial": ("apply_rope", rope_partial),
+    "rope-object-inverse": ("apply_rope", rope_object),
+    "tables": ("apply_rope", rope_tables),
+    "tables-half-inverse": ("apply_rope", partial(rope_tables, layout="half", inverse=True)),
+    "2d": ("apply_rope_2d", rope_2d),
+    "2d-half": ("apply_rope_2d", partial(rope_2d, layout="half")),
+    "decay": ("decay_bias", decay),
+    "decay-both-sides": ("decay_bias", partial(decay, causal=False)),
+    "alibi": ("alibi_bias", alibi),
+    "alibi-both-sides": ("alibi_bias", partial(alibi, causal=False)),
+    "attention": ("attention", attend),
+    "attention-causal": ("attention", partial(attend, causal=True, scale=-0.5, return_lse=True)),
+    "attention-mask": ("attention", lambda *a: attend(*a, "mask", return_lse=True)),
+    "attention-bias": ("attention", lambda *a: attend(*a, "bias", return_lse=True)),
+    "attention-alibi": ("attention", lambda *a: attend(*a, "alibi_slopes", causal=True)),
+    "attention-decay": ("attention", lambda *a: attend(*a, "decay_rate", "q_positions", "k_positions")),
+    "attention-rope": ("attention", lambda *a: attend(*a, "rope")),
+    "attention-everything": ("attention", lambda *a: attend(*a, "rope", "mask", "bias", "alibi_slopes", "decay_rate",
+                                                            "q_positions", "k_positions", causal=True, return_lse=True)),
+}
+
+
+def run(ops, name, operands, keywords, **more):
+    """Call an op, or its twin, and return its results as a tuple."""
+    result = getattr(ops, CALLS[name][0])(**operands, **keywords, **more)
+    return result if isinstance(result, tuple) else (result,)
+
+
+def assert_twin(results, name, operands, keywords):
+    for actual, expected in zip(results, run(reference, name, operands, keywords), strict=True):
+        assert (actual.shape, actual.dtype) == (expected.shape, expected.dtype)
+        relative, absolute = TOLERANCE[actual.dtype.name]
+        np.testing.assert_allclose(actual.astype(float), expected.astype(float), rtol=relative, atol=absolute)
+
+
+def assert_same_bits(actual, expected):
+    assert (actual.shape, actual.dtype) == (expected.shape, expected.dtype)
+    assert actual.tobytes() == expected.tobytes()
+
+
+# Memory: every array lies in a pool of bytes with room around it, so that an overlapping out can be cut from the same
+# pool and a stray write is seen
+
+
+START, ROOM = 64, 1 << 15
+
+
+def empty(shape, dtype, offset=0):
+    pool = np.full(START + prod(shape) * np.dtype(dtype).itemsize + ROOM, 0xFF, np.uint8)
+    return np.ndarray(shape, dtype, buffer=pool, offset=START + offset)
+
+
+def filled(view, values):
+    view[...] = values
+    return view
+
+
+def swap_rows(a):
+    """(B, H, T, D) <-> (B, T, H, D), or what comes closest with fewer axes."""
+    return a.swapaxes(-3, -2) if a.ndim > 2 else a.T
+
+
+def sliced(shape, dtype):
+    return empty([n + 3 for n in shape], dtype)[(slice(1, -2),) * len(shape)]
+
+
+def read_only(a):
+    view = filled(empty(a.shape, a.dtype), a)
+    view.flags.writeable = False
+    return view
+
+
+def repeated(a, axis):
+    """The first entry of an axis, again and again, by a stride of 0."""
+    axis = axis if a.ndim >= -axis else 0
+    once = filled(empty(a.shape, a.dtype), a)
+    strides = [0 if i == axis % a.ndim else step for i, step in enumerate(once.strides)]
+    return np.ndarray(a.shape, a.dtype, pool_of(once), START, strides)
+
+
+ARRANGEMENTS = {  # a new array of given shape and dtype, held in one way or another
+    "C": empty,
+    "Fortran": lambda shape, dtype: empty(shape[::-1], dtype).T,
+    "heads-inside": lambda shape, dtype: swap_rows(empty(swap_rows(np.empty(shape, "?")).shape, dtype)),
+    "rows-backwards": lambda shape, dtype: empty(shape, dtype)[(slice(None, None, -1),) * (len(shape) - 1)],
+    "all-backwards": lambda shape, dtype: empty(shape, dtype)[(slice(None, None, -1),) * len(shape)],
+    "sliced": sliced,
+    "step-2": lambda shape, dtype: empty((*shape[:-1], 2 * shape[-1]), dtype)[..., ::2],
+    "unaligned": partial(empty, offset=1),
+    "swapped": lambda shape, dtype: empty(shape, np.dtype(dtype).newbyteorder()),
+}
+LAYOUTS = {name: lambda a, make=make: filled(make(a.shape, a.dtype), a) for name, make in ARRANGEMENTS.items()}
+LAYOUTS |= {"read-only": read_only, "same-batch": partial(repeated, axis=-4), "same-head": partial(repeated, axis=-3),
+            "same-row": partial(repeated, axis=-2)}
+
+
+def mapped(folder, a):
+    """A read-only memory map of a file."""
+    path = folder / f"{len(list(folder.iterdir()))}"
+    path.write_bytes(a.tobytes())
+    return np.memmap(path, a.dtype, "r", shape=a.shape)
+
+
+def pool_of(a):
+    while isinstance(a.base, np.ndarray):
+        a = a.base
+    return a
+
+
+def beside(a, shape, dtype, shift):
+    """An out in the pool of a, a little further on: it overlaps a."""
+    return np.ndarray(shape, dtype, buffer=pool_of(a), offset=START + shift)
+
+
+OTHER = {"float16": "f4", "bfloat16": "f4", "float32": "f8", "float64": "f4"}
+OUTS = {name: lambda values, shape, dtype, make=make: make(shape, dtype) for name, make in ARRANGEMENTS.items()}
+OUTS |= {
+    "other-dtype": lambda values, shape, dtype: empty(shape, OTHER[dtype.name]),
+    "float16": lambda values, shape, dtype: empty(shape, "f2"),
+    "overlap-1-element": lambda values, shape, dtype: beside(values, shape, dtype, dtype.itemsize),
+    "overlap-1-row": lambda values, shape, dtype: beside(values, shape, dtype, shape[-1] * dtype.itemsize),
+    "overlap-1-byte": lambda values, shape, dtype: beside(values, shape, dtype, 1),
+    "overlap-backwards": lambda values, shape, dtype: beside(values, shape, dtype, 0)[..., ::-1, :],
+    "in-place": lambda values, shape, dtype: values,
+}
+
+
+def outs_of(values, shape, dtype):
+    """The kinds of out a call with these values may have."""
+    unwritable = not values.flags.writeable or 0 in values.strides or values.shape != shape
+    for kind in OUTS:
+        if not (kind == "swapped" and dtype == BF16 or kind == "in-place" and unwritable
+                or "overlap" in kind and pool_of(values).dtype != np.uint8):
+            yield kind
+
+
+MATRIX = [pytest.param(*cell, id="-".join(map(str, cell))) for cell in product(CALLS, DTYPES, [*LAYOUTS, "mapped"])
+          if cell[1:] != (BF16, "swapped")]
+
+
+@each_isa
+@pytest.mark.parametrize("name, dtype, layout", MATRIX)
+def test_matrix(name, isa, dtype, layout, tmp_path):
+    operands, keywords = CALLS[name][1](17, 33, 16, 16, dtype)
+    first = next(iter(operands))                       # the values that out may be, or overlap
+    place = partial(mapped, tmp_path) if layout == "mapped" else LAYOUTS[layout]
+    placed = {key: place(a) for key, a in operands.items()}
+    plain = {key: np.array(a, operands[key].dtype, order="C") for key, a in placed.items()}
+    expected = run(pe, name, plain, keywords, num_threads=1)
+    assert_twin(expected, name, plain, keywords)
+
+    for threads in THREADS:
+        for actual, wanted in zip(run(pe, name, placed, keywords, num_threads=threads), expected, strict=True):
+            assert type(actual) is np.ndarray
+            assert_same_bits(actual, wanted)
+    for kind, threads in product(outs_of(placed[first], expected[0].shape, expected[0].dtype), THREADS):
+        if layout != "mapped":
+            placed[first] = place(operands[first])     # an earlier out may have written over it
+        out = OUTS[kind](placed[first], expected[0].shape, expected[0].dtype)
+        wanted = pool_of(out).copy()
+        hole = np.ndarray(out.shape, out.dtype, wanted, out.ctypes.data - pool_of(out).ctypes.data, out.strides)
+        with np.errstate(over="ignore"):
+            hole[...] = expected[0]
+        results = run(pe, name, placed, keywords, out=out, num_threads=threads)
+        cell = f"out={kind}, num_threads={threads}"
+        assert results[0] is out, cell
+        assert np.array_equal(pool_of(out), wanted), f"{cell}: wrong bits in out, or a write beside it"
+        for actual, lse in zip(results[1:], expected[1:], strict=True):
+            assert actual.tobytes() == lse.tobytes(), cell
+
+
+# Sizes (M, N, D, V) about the edges of vectors (4 to 16), tiles (32 or 64 queries, 64 keys) and parts (512 keys)
+SIZES = [(0, 5, 8, 8), (5, 0, 8, 8), (1, 1, 1, 1), (2, 1, 4, 3), (1, 16, 5, 2), (1, 64, 16, 16), (3, 65, 17, 31), (7, 63, 15, 1),
+         (8, 8, 33, 33), (15, 17, 31, 16), (16, 16, 64, 64), (17, 15, 8, 65), (31, 33, 32, 48), (32, 64, 66, 5), (33, 1, 3, 7),
+         (63, 65, 20, 18), (64, 64, 12, 4), (65, 63, 7, 6), (1, 1100, 8, 5), (5, 1030, 4, 9), (130, 129, 6, 2), (2, 3, 130, 257)]
+
+
+@each_isa
+@each_dtype
+@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("name", CALLS)
+def test_sizes(name, isa, dtype, size):
+    operands, keywords = CALLS[name][1](*size, dtype)
+    assert_twin(run(pe, name, operands, keywords), name, operands, keywords)
+
+
+# Calls long enough that several threads take part
+BIG = {"rope": (700, 0, 64, 0), "tables": (700, 0, 64, 0), "2d": (700, 0, 64, 0), "decay": (300, 400, 0, 0),
+       "alibi": (300, 400, 0, 0), "attention": (130, 257, 32, 32)}
+
+
+@each_isa
+@each_dtype
+@pytest.mark.parametrize("layout", ["C", "heads-inside", "step-2"])
+@pytest.mark.parametrize("name", CALLS)
+def test_threads_change_no_bit(name, isa, dtype, layout):
+    operands, keywords = CALLS[name][1](*BIG[name.split("-")[0]], dtype)
+    placed = {key: LAYOUTS[layout](a) for key, a in operands.items()}
+    expected = run(pe, name, operands, keywords, num_threads=1)
+    if layout == "C":
+        assert_twin(expected, name, operands, keywords)
+    for threads in (*THREADS, None):
+        for actual, wanted in zip(run(pe, name, placed, keywords, num_threads=threads), expected, strict=True):
+            assert_same_bits(actual, wanted)
+
+
+@each_isa
+@pytest.mark.parametrize("queries", [1, 3])
+@pytest.mark.parametrize("dtype", DTYPES[2:], ids=str)
+def test_threads_change_no_bit_of_split_keys(dtype, queries, isa):
+    """Few queries over many keys: the keys are cut into parts, by shape and never by the number of threads."""
+    operands, keywords = attend(queries, 5000, 16, 16, dtype, "alibi_slopes", causal=True, return_lse=True)
+    expected = pe.attention(**operands, **keywords, num_threads=1)
+    assert_twin(expected, "attention", operands, keywords)
+    for threads in (2, 3, None):
+        for actual, wanted in zip(pe.attention(**operands, **keywords, num_threads=threads), expected, strict=True):
+            assert_same_bits(actual, wanted)
