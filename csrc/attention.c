@@ -45,7 +45,7 @@ typedef struct {
 } tile_t;
 
 typedef struct {
-    char *rows, *values, *scores, *bias_rows, *bias, *cos, *sin, *raw;
+    char *rows, *values, *scores, *bias_rows, *bias, *cos, *sin;
 } scratch_t;
 
 static ptrdiff_t batch_offset(const pe_attention_params *p, ptrdiff_t index, const pe_view *v) {
@@ -69,7 +69,7 @@ static void set_real(const pe_real_kernels *k, char *reals, ptrdiff_t i, double 
 }
 
 static void turn(const job_t *job, double position, char *row, const scratch_t *w) {
-    pe_angles(job->k, &job->p->plan, &job->turns, &position, w->cos, w->sin, w->raw);
+    job->k->sincos_row(&job->turns, &position, w->cos, w->sin);
     pe_turn_row(job->k, &job->p->plan, row, w->cos, w->sin, row, false);
 }
 
@@ -263,16 +263,15 @@ static ptrdiff_t cut_scratch(const job_t *job, char *base, scratch_t *w, tile_t 
     const ptrdiff_t z = job->k->size, row = most(most(p->D, p->V), 1);
     cutter_t cutter = {base, 0}, *at = &cutter;
     w->rows = take(at, KEYS * row * z);
-    w->values = job->prepare ? take(at, KEYS * p->V * z) : NULL;
+    w->values = z != pe_itemsize(job->dtype) ? take(at, KEYS * p->V * z) : NULL;
     w->scores = take(at, KEYS * PE_LANE_BYTES);
     if (p->bias.data) {
         w->bias_rows = take(at, KEYS * PE_LANE_BYTES);
         w->bias = take(at, KEYS * PE_LANE_BYTES);
     }
     if (p->rotate) {
-        w->cos = take(at, pe_angle_row(&p->plan) * z);
-        w->sin = take(at, pe_angle_row(&p->plan) * z);
-        w->raw = take(at, 2 * pe_raw_angle_row(&p->plan) * z);
+        w->cos = take(at, pe_padded(&p->plan) * z);
+        w->sin = take(at, pe_padded(&p->plan) * z);
     }
     for (int i = 0; i < job->tiles; i++) {
         tile_t *t = &tiles[i];
@@ -377,7 +376,7 @@ pe_status pe_attention(const pe_attention_params *p) {
     const ptrdiff_t query_tiles = (job.rows + job.k->lanes - 1) / job.k->lanes;
     job.tiles = 1;
     if (job.prepare)
-        while (job.tiles < MAX_TILES && job.tiles * 2 <= query_tiles &&
+        while (job.tiles < MAX_TILES && heads * query_tiles >= 2 * job.tiles * TASKS_WANTED &&
                2 * job.tiles * (job.q_bytes + job.sums_bytes) <= TILE_STATE)
             job.tiles *= 2;
     job.blocks = (query_tiles + job.tiles - 1) / job.tiles;

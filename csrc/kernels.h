@@ -12,7 +12,7 @@
 
 #define PE_LANE_BYTES 256
 #define PE_TILE_KEYS 64 /* keys a step */
-#define PE_ANGLE_PAD 8  /* frequencies and angle rows are padded to a multiple of this */
+#define PE_ANGLE_PAD 16 /* frequencies and angle rows are padded to a multiple of this */
 
 /* Angular frequencies in turns per position, each as a sum high + low good to 106 bits; (axes, padded) both. */
 typedef struct {
@@ -20,6 +20,7 @@ typedef struct {
     ptrdiff_t planes, padded;
     const double *high, *low;
     double amplitude, sign; /* sign -1 turns back */
+    double highest;         /* of |high| */
 } pe_turns;
 
 typedef struct {
@@ -39,12 +40,10 @@ typedef struct {
      * rounding of the frequency. */
     void (*sincos_row)(const pe_turns *turns, const double *position, void *cos, void *sin);
 
-    /* One row of reals, turned: half pairs (l, l + planes), x and out of 2 planes; tables of `planes`. */
+    /* One row of 2 planes reals, turned; half pairs (l, l + planes), pairs (2l, 2l + 1). x may be out. Tables are read
+     * in whole vectors: PE_ANGLE_PAD reals may be read from the last multiple of it on. */
     void (*rotate_half)(ptrdiff_t planes, const char *x, const void *cos, const void *sin, char *out, bool stream);
-    /* interleaved: tables doubled by double_tables, c c c' c' ..., -s s -s' s' ... */
-    void (*rotate_pairs)(ptrdiff_t planes, const char *x, const void *cos2, const void *sin2, char *out,
-                         bool stream);
-    void (*double_tables)(ptrdiff_t planes, const void *cos, const void *sin, void *cos2, void *sin2);
+    void (*rotate_pairs)(ptrdiff_t planes, const char *x, const void *cos, const void *sin, char *out, bool stream);
 
     /* out[j] = slope * (s[j] - t), -inf where s[j] > t; not causal: slope * -|s[j] - t|. The gap is formed in
      * float64 and rounded once. */

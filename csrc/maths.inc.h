@@ -56,3 +56,27 @@ static inline void sincos_turns(vec_f64 quarter, vec_f64 rest, vec_f64 *cos, vec
     *cos = first;
     *sin = second;
 }
+
+#if W_f32 > 1
+/* The same for float32 from float64 phases in turns, head + tail with |head| < 2^30: adding 1.5 * 2^50 rounds head to
+ * quarters and leaves their count in the low bits. What is left, in radians, is rounded to float32 only then:
+ * sin x = x + x^3 S(x^2), cos x = 1 - x^2/2 + x^4 C(x^2) on |x| <= pi/4, 1.2e-8 and 8e-10. */
+#define FAST_TURNS 0x1p30
+static inline void sincos_pair(const vec_f64 head[2], const vec_f64 tail[2], vec_f32 *cos, vec_f32 *sin) {
+    const vec_f64 magic = set1_f64(0x1.8p50), radians = set1_f64(6.283185307179586);
+    vec_f64 count[2], rest[2];
+    for (int i = 0; i < 2; i++) {
+        count[i] = add_f64(head[i], magic);
+        rest[i] = mul_f64(add_f64(sub_f64(head[i], sub_f64(count[i], magic)), tail[i]), radians);
+    }
+    const vec_i32 quarter = low_words(count[0], count[1]);
+    const vec_f32 x = narrow_pair(rest[0], rest[1]), z = mul_f32(x, x), xz = mul_f32(x, z), zz = mul_f32(z, z);
+    vec_f32 s = set1_f32(-0.0001958787131f), c = set1_f32(2.454792248e-05f);
+    s = fma_f32(s, z, set1_f32(0.00833274818f)), c = fma_f32(c, z, set1_f32(-0.001388830295f));
+    s = fma_f32(s, z, set1_f32(-0.1666666466f)), c = fma_f32(c, z, set1_f32(0.04166666466f));
+    s = fma_f32(s, xz, x), c = fma_f32(c, zz, fma_f32(z, set1_f32(-0.5f), set1_f32(1)));
+    const mask_f32 odd = is_odd(quarter);
+    *cos = negate_by(select_f32(odd, s, c), plus_one(quarter));
+    *sin = negate_by(select_f32(odd, c, s), quarter);
+}
+#endif

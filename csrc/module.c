@@ -120,7 +120,7 @@ static PyObject *py_apply_rope_tables(PyObject *self, PyObject *const *a, Py_ssi
     pe_rope_params p = {.inverse = PyObject_IsTrue(a[4]) == 1, .num_threads = small_int(a[6])};
     if (PyErr_Occurred()) return NULL;
     const int dtype = pe_array_dtype(a[0]);
-    if (!is_values(dtype) || axis_count(a[0]) < 2) return not_plain();
+    if (!is_values(dtype) || axis_count(a[0]) < 1) return not_plain();
     const int ndim = axis_count(a[0]);
     ptrdiff_t shape[PE_MAX_AXES];
     for (int i = 0; i < ndim; i++) shape[i] = axis_size(a[0], i);
@@ -128,7 +128,7 @@ static PyObject *py_apply_rope_tables(PyObject *self, PyObject *const *a, Py_ssi
         const int table = pe_array_dtype(a[i]);
         if (table != PE_F32 && table != PE_F64) return not_plain();
         const int own = axis_count(a[i]);
-        if ((own != 2 && own != ndim) || !pe_last_axis_contiguous(a[i])) return not_plain();
+        if ((own != ndim && (own != 2 || ndim < 2)) || !pe_last_axis_contiguous(a[i])) return not_plain();
         if (own == 2 && axis_size(a[i], 0) != shape[ndim - 2]) return not_plain();
         const ptrdiff_t planes = axis_size(a[i], own - 1);
         if (i == 2 && planes != p.plan.planes) return not_plain();
@@ -204,11 +204,13 @@ static bool attention_view(PyObject *o, const pe_attention_params *p, const ptrd
 }
 
 /* positions of queries or keys: (rows,), or one axis for each of the operand's but the last */
-static bool attention_positions(PyObject *o, int operand_ndim, const pe_attention_params *p, ptrdiff_t heads,
+static bool attention_positions(PyObject *o, PyObject *operand, const pe_attention_params *p, ptrdiff_t heads,
                                 ptrdiff_t rows, pe_view *view) {
     if (o == Py_None) return true;
     if (pe_array_dtype(o) != PE_F64 || axis_count(o) < 1 || !pe_are_positions(o)) return false;
-    if (axis_count(o) == 1 ? axis_size(o, 0) != rows : axis_count(o) != operand_ndim - 1) return false;
+    if (axis_count(o) == 1 ? axis_size(o, 0) != rows : axis_count(o) != axis_count(operand) - 1) return false;
+    for (int i = 0; axis_count(o) > 1 && i < axis_count(o); i++)
+        if (axis_size(o, i) != 1 && axis_size(o, i) != axis_size(operand, i)) return false;
     return attention_view(o, p, (const ptrdiff_t[]){heads, rows}, 2, view);
 }
 
@@ -227,7 +229,8 @@ static PyObject *py_attention(PyObject *self, PyObject *const *a, Py_ssize_t n) 
     const operand_t oq = operand(q), ok = operand(k), ov = operand(v);
     p.H = oq.heads, p.M = oq.rows, p.D = oq.width;
     p.K = ok.heads, p.N = ok.rows, p.V = ov.width;
-    if (ok.width != p.D || ov.rows != p.N || ov.heads != p.K || p.K == 0 || p.H % p.K != 0) return not_plain();
+    if (ok.width != p.D || ov.rows != p.N || ov.heads != p.K) return not_plain();
+    if (p.H != p.K && (p.K == 0 || p.H % p.K != 0)) return not_plain();
 
     for (int i = 0; i < 3; i++) { /* the batch: leading axes broadcast from the right */
         const int own = axis_count(a[i]) > 3 ? axis_count(a[i]) - 3 : 0;
@@ -286,8 +289,8 @@ static PyObject *py_attention(PyObject *self, PyObject *const *a, Py_ssize_t n) 
         if (!read_plan(a[8], &p.plan) || p.plan.axes != 1 || 2 * p.plan.planes > p.D) return not_plain();
         p.rotate = true;
     }
-    if (!attention_positions(a[9], axis_count(q), &p, p.H, p.M, &p.t)) return not_plain();
-    if (!attention_positions(a[10], axis_count(k), &p, p.K, p.N, &p.s)) return not_plain();
+    if (!attention_positions(a[9], q, &p, p.H, p.M, &p.t)) return not_plain();
+    if (!attention_positions(a[10], k, &p, p.K, p.N, &p.s)) return not_plain();
 
     if (out == Py_None) {
         out = pe_new_like(q, ndim, shape);
@@ -328,8 +331,8 @@ static bool set_isa(const char *name, PyObject *error) {
                 pe_active = pe_kernels_of((pe_isa)i);
                 return true;
             }
-            PyErr_Format(error, "instruction set '%s' is not available on this processor; its best is '%s'", name,
-                         pe_isa_names[best]);
+            PyErr_Format(error, "instruction set '%s' is not available on this processor, whose best is '%s' (of "
+                                "scalar, avx2, avx512)", name, pe_isa_names[best]);
             return false;
         }
     PyErr_Format(error, "unknown instruction set '%s': one of scalar, avx2, avx512", name);

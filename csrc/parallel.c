@@ -19,10 +19,11 @@ static int omp_in_parallel(void) { return 0; }
  * mean of a parallel call falls below that of a serial one until the work is some ten times that. */
 #define SERIAL_SECONDS 40e-6
 #define POLL_SECONDS 0.05
+#define SPIN_SECONDS 0.002
 
 static bool (*is_interrupted)(void);
 static atomic_int quota_limit, user_limit;
-static atomic_bool team_used, forked_after_team;
+static atomic_bool forked;
 static atomic_size_t scratch_high_water;
 
 /* ---- scratch: one aligned block a thread, grown when needed, freed when the thread ends ---- */
@@ -55,6 +56,7 @@ size_t pe_scratch_bytes(void) { return atomic_load(&scratch_high_water); }
 
 typedef struct {
     atomic_bool stop;
+    atomic_int busy; /* threads inside tasks */
     double last_poll;
 } call_t;
 
@@ -83,10 +85,10 @@ bool pe_stopping(void) {
 /* ---- threads ---- */
 
 static void after_fork_in_child(void) {
-    /* libgomp's team does not survive a fork: a region in the child would wait for threads that are gone. LLVM's
-     * run time restarts its team, so only the former falls back to one thread. */
+    /* libgomp's team, ours or that of another library in the process, does not survive a fork: a region in the child
+     * would wait for threads that are gone. LLVM's run time restarts its team. */
 #if !defined(__clang__)
-    if (atomic_load(&team_used)) atomic_store(&forked_after_team, true);
+    atomic_store(&forked, true);
 #endif
 }
 
@@ -104,7 +106,7 @@ void pe_set_thread_limits(int quota, int user) {
 }
 
 int pe_get_threads(int num_threads) {
-    if (atomic_load(&forked_after_team) || omp_in_parallel()) return 1;
+    if (atomic_load(&forked) || omp_in_parallel()) return 1;
     int n = omp_get_max_threads(), procs = omp_get_num_procs();
     int quota = atomic_load(&quota_limit), user = atomic_load(&user_limit);
     if (procs < n) n = procs;
@@ -132,10 +134,19 @@ static void run_on_this_thread(call_t *call, atomic_ptrdiff_t *next, ptrdiff_t n
     bool outer_caller = is_caller;
     current_call = call;
     is_caller = caller;
+    atomic_fetch_add(&call->busy, 1);
     while (!pe_stopping()) {
         ptrdiff_t i = atomic_fetch_add_explicit(next, 1, memory_order_relaxed);
         if (i >= n_tasks) break;
         task(context, i, mine);
+    }
+    atomic_fetch_sub(&call->busy, 1);
+    /* The caller stays awake to signals until the last task ends: spinning for as long as the run time's own barrier
+     * would, then in naps. */
+    if (caller) {
+        const double since = now();
+        while (atomic_load(&call->busy) && !pe_stopping())
+            if (now() - since > SPIN_SECONDS) nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
     }
     current_call = outer;
     is_caller = outer_caller;
@@ -154,7 +165,6 @@ static pe_status run(ptrdiff_t n_tasks, size_t scratch_bytes, double seconds, pe
     if (n == 1) {
         run_on_this_thread(&call, &next, n_tasks, scratch_bytes, task, context, true);
     } else {
-        atomic_store(&team_used, true);
 #ifdef _OPENMP
 #pragma omp parallel num_threads(n)
 #endif

@@ -123,6 +123,7 @@ bool pe_are_positions(PyObject *o) {
             if (dtype == PE_I64) {
                 int64_t whole;
                 memcpy(&whole, row + i * stride, sizeof whole);
+                if (whole == ((int64_t)1 << 53) + 1 || whole == -((int64_t)1 << 53) - 1) return false; /* round to 2^53 */
                 x = (double)whole;
             }
             if (!(fabs(x) <= 0x1p53)) return false;

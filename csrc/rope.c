@@ -9,13 +9,13 @@
 #include "parallel.h"
 #include "rotation.h"
 
-#define TABLE_BYTES (64 << 10)  /* angles of a task: they must stay in L2 while rows stream by */
-#define TASK_BYTES (256 << 10)  /* of x a task turns */
-#define PREFETCH_BYTES (4 << 10) /* how far ahead rows are asked for; without, 0.6 of the speed in DRAM */
+#define TABLE_BYTES (128 << 10)  /* angles of a task: they must stay in L2 while rows stream by */
+#define TASK_BYTES (512 << 10)  /* of x a task turns */
+#define PREFETCH_BYTES (8 << 10) /* how far ahead rows are asked for, into L2 (into L1 gains half as much) */
 #define STREAM_FROM (32 << 20)  /* bytes of output beyond which they are; in cache that costs 2.5-11 x */
 #define MAX_BLOCK 256           /* rows of either kind in a task */
 #define SECONDS_PER_BYTE 4e-11
-#define SECONDS_PER_ANGLE 1e-9
+#define SECONDS_PER_ANGLE 5e-10
 
 typedef struct {
     int n;
@@ -30,10 +30,10 @@ typedef struct {
     pe_turns turns;
     axes_t table, shared;
     ptrdiff_t table_block, shared_block, table_blocks;
-    ptrdiff_t row_bytes, angle_row, raw_row; /* of x; of cos or sin in reals */
+    ptrdiff_t row_bytes, angle_bytes; /* of x; of one row of cos or of sin */
     bool in_place, stream, tables, shared_inner;
     /* scratch, in bytes from its start */
-    size_t sin_at, raw_at, row_at;
+    size_t sin_at, row_at;
 } job_t;
 
 static void add_axis(axes_t *a, int axis, ptrdiff_t size) {
@@ -77,21 +77,19 @@ static void invert_table(bool is_double, ptrdiff_t n, void *cos, void *sin) {
 }
 
 /* cos and sin of table row `index`, as the row kernels want them */
-static void make_angles(const job_t *job, ptrdiff_t index, char *cos, char *sin, char *raw) {
+static void make_angles(const job_t *job, ptrdiff_t index, char *cos, char *sin) {
     const pe_rope_params *p = job->p;
     const pe_real_kernels *k = job->k;
     if (!job->tables) {
         double position[PE_MAX_POSITION_AXES];
         for (int a = 0; a < p->plan.axes; a++)
             position[a] = read_position(&p->positions[a], offset(&job->table, index, p->positions[a].stride));
-        pe_angles(k, &p->plan, &job->turns, position, cos, sin, raw);
+        k->sincos_row(&job->turns, position, cos, sin);
         return;
     }
-    char *c = p->plan.half ? cos : raw, *s = p->plan.half ? sin : raw + job->raw_row * k->size;
-    k->load_row(p->cos.dtype, p->plan.planes, p->cos.data + offset(&job->table, index, p->cos.stride), c);
-    k->load_row(p->sin.dtype, p->plan.planes, p->sin.data + offset(&job->table, index, p->sin.stride), s);
-    if (p->inverse) invert_table(pe_is_double(job->dtype), p->plan.planes, c, s);
-    if (!p->plan.half) k->double_tables(p->plan.planes, c, s, cos, sin);
+    k->load_row(p->cos.dtype, p->plan.planes, p->cos.data + offset(&job->table, index, p->cos.stride), cos);
+    k->load_row(p->sin.dtype, p->plan.planes, p->sin.data + offset(&job->table, index, p->sin.stride), sin);
+    if (p->inverse) invert_table(pe_is_double(job->dtype), p->plan.planes, cos, sin);
 }
 
 static void turn_row(const job_t *job, const char *x, const char *cos, const char *sin, char *row, char *out) {
@@ -111,16 +109,16 @@ static void turn_row(const job_t *job, const char *x, const char *cos, const cha
 static void rope_task(const void *context, ptrdiff_t task, void *scratch) {
     const job_t *job = context;
     const pe_rope_params *p = job->p;
-    char *cos = scratch, *sin = cos + job->sin_at, *raw = cos + job->raw_at, *row = cos + job->row_at;
+    char *cos = scratch, *sin = cos + job->sin_at, *row = cos + job->row_at;
     const ptrdiff_t a0 = task % job->table_blocks * job->table_block, s0 = task / job->table_blocks * job->shared_block;
     ptrdiff_t na = job->table.rows - a0, ns = job->shared.rows - s0;
     if (na > job->table_block) na = job->table_block;
     if (ns > job->shared_block) ns = job->shared_block;
 
     ptrdiff_t xa[MAX_BLOCK], oa[MAX_BLOCK], xs[MAX_BLOCK], os[MAX_BLOCK];
-    const ptrdiff_t angle_bytes = job->angle_row * job->k->size;
+    const ptrdiff_t angle_bytes = job->angle_bytes;
     for (ptrdiff_t a = 0; a < na; a++) {
-        make_angles(job, a0 + a, cos + a * angle_bytes, sin + a * angle_bytes, raw);
+        make_angles(job, a0 + a, cos + a * angle_bytes, sin + a * angle_bytes);
         xa[a] = offset(&job->table, a0 + a, p->x.stride);
         oa[a] = offset(&job->table, a0 + a, p->out.stride);
     }
@@ -135,9 +133,10 @@ static void rope_task(const void *context, ptrdiff_t task, void *scratch) {
     for (ptrdiff_t i = 0; i < outer; i++)
         for (ptrdiff_t j = 0; j < inner; j++) {
             const ptrdiff_t a = heads_inside ? i : j, s = heads_inside ? j : i;
-            if (j + ahead < inner) {
-                const char *next = p->x.data + (heads_inside ? xa[a] + xs[s + ahead] : xa[a + ahead] + xs[s]);
-                for (ptrdiff_t at = 0; at < job->row_bytes; at += 64) __builtin_prefetch(next + at);
+            const ptrdiff_t in = j + ahead < inner ? i : i + 1, jn = j + ahead < inner ? j + ahead : j + ahead - inner;
+            if (in < outer && jn < inner) {
+                const char *next = p->x.data + (heads_inside ? xa[in] + xs[jn] : xa[jn] + xs[in]);
+                for (ptrdiff_t at = 0; at < job->row_bytes; at += 64) __builtin_prefetch(next + at, 0, 2);
             }
             turn_row(job, p->x.data + xa[a] + xs[s], cos + a * angle_bytes, sin + a * angle_bytes, row,
                      p->out.data + oa[a] + os[s]);
@@ -180,25 +179,23 @@ pe_status pe_rope(const pe_rope_params *p) {
 
     if (!job.tables && !pe_make_turns(&p->plan, p->inverse, &job.turns)) return PE_NO_MEMORY;
     job.row_bytes = p->shape[p->ndim - 1] * pe_itemsize(job.dtype);
-    job.angle_row = pe_angle_row(&p->plan);
-    job.raw_row = pe_raw_angle_row(&p->plan);
     job.in_place = p->x.data == p->out.data;
     job.shared_inner = job.shared.n && job.table.n &&
                        last_stride(&job.shared, p->x.stride) < last_stride(&job.table, p->x.stride);
 
-    const ptrdiff_t angle_bytes = clamp(job.angle_row * job.k->size, 1, PTRDIFF_MAX);
-    job.table_block = clamp(TABLE_BYTES / (2 * angle_bytes), 1, MAX_BLOCK);
-    if (job.table_block > job.table.rows) job.table_block = job.table.rows;
-    job.shared_block = clamp(TASK_BYTES / (job.row_bytes * job.table_block), 1, MAX_BLOCK);
-    if (job.shared_block > job.shared.rows) job.shared_block = job.shared.rows;
+    const ptrdiff_t angle_bytes = job.angle_bytes = clamp(pe_padded(&p->plan) * job.k->size, 1, PTRDIFF_MAX);
+    /* as many shared rows as may be, since each block of them makes its angles anew */
+    job.shared_block = clamp(job.shared.rows, 1, MAX_BLOCK);
+    if (job.table.rows == 1) job.shared_block = clamp(TASK_BYTES / job.row_bytes, 1, job.shared_block);
+    job.table_block = clamp(TASK_BYTES / (job.row_bytes * job.shared_block), 1, TABLE_BYTES / (2 * angle_bytes));
+    job.table_block = clamp(job.table_block, 1, job.table.rows < MAX_BLOCK ? job.table.rows : MAX_BLOCK);
     job.table_blocks = (job.table.rows + job.table_block - 1) / job.table_block;
     const ptrdiff_t shared_blocks = (job.shared.rows + job.shared_block - 1) / job.shared_block;
     job.stream = !job.in_place && rows * job.row_bytes >= STREAM_FROM && may_stream(p);
 
     const size_t table = ((size_t)(job.table_block * angle_bytes) + 63) / 64 * 64;
     job.sin_at = table;
-    job.raw_at = 2 * table;
-    job.row_at = job.raw_at + (size_t)(2 * job.raw_row * job.k->size);
+    job.row_at = 2 * table;
     const size_t scratch = job.row_at + (size_t)(2 * p->plan.planes * job.k->size);
     const double seconds = SECONDS_PER_BYTE * 2 * (double)(rows * job.row_bytes) +
                            SECONDS_PER_ANGLE * (double)(job.table.rows * p->plan.planes) * (double)shared_blocks;

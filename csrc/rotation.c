@@ -7,9 +7,10 @@ bool pe_make_turns(const pe_plan *plan, bool inverse, pe_turns *turns) {
     const double inverse_2pi = 0x1.45f306dc9c883p-3, inverse_2pi_low = -0x1.6b01ec5417056p-57;
     turns->axes = plan->axes;
     turns->planes = plan->planes;
-    turns->padded = pe_raw_angle_row(plan);
+    turns->padded = pe_padded(plan);
     turns->amplitude = inverse ? 1 / plan->amplitude : plan->amplitude;
     turns->sign = inverse ? -1 : 1;
+    turns->highest = 0;
     const size_t n = (size_t)(turns->padded * plan->axes);
     double *high = calloc(2 * n + 1, sizeof *high);
     if (!high) return false;
@@ -19,6 +20,7 @@ bool pe_make_turns(const pe_plan *plan, bool inverse, pe_turns *turns) {
             const double w = plan->freqs[a * plan->planes + l];
             const ptrdiff_t at = a * turns->padded + l;
             high[at] = w * inverse_2pi;
+            turns->highest = fmax(turns->highest, fabs(high[at]));
             low[at] = fma(w, inverse_2pi, -high[at]) + w * inverse_2pi_low;
         }
     turns->high = high;

@@ -52,8 +52,34 @@ static void FN(store_row)(pe_dtype dtype, ptrdiff_t n, const void *reals, void *
 #endif
 }
 
+#if REAL_IS_FLOAT && W_f32 > 1
+static void fast_sincos_row(const pe_turns *turns, double position, float *cos, float *sin) {
+    const vec_f32 amplitude = set1_f32((float)turns->amplitude);
+    const vec_f32 signed_amplitude = set1_f32((float)(turns->sign * turns->amplitude));
+    const vec_f64 p = set1_f64(position);
+    for (ptrdiff_t l = 0; l < turns->padded; l += W_f32) {
+        vec_f64 head[2], tail[2];
+        vec_f32 c, s;
+        for (int i = 0; i < 2; i++) {
+            vec_f64 high = load_f64(turns->high + l + i * W_f64), low = load_f64(turns->low + l + i * W_f64);
+            head[i] = mul_f64(p, high);
+            tail[i] = fma_f64(p, low, product_tail(p, high, head[i]));
+        }
+        sincos_pair(head, tail, &c, &s);
+        store_f32(cos + l, mul_f32(c, amplitude));
+        store_f32(sin + l, mul_f32(s, signed_amplitude));
+    }
+}
+#endif
+
 static void FN(sincos_row)(const pe_turns *turns, const double *position, void *cos, void *sin) {
     REAL *cos_out = cos, *sin_out = sin;
+#if REAL_IS_FLOAT && W_f32 > 1
+    if (turns->axes == 1 && fabs(*position) * turns->highest < FAST_TURNS) {
+        fast_sincos_row(turns, *position, cos, sin);
+        return;
+    }
+#endif
     const vec_f64 amplitude = set1_f64(turns->amplitude), signed_amplitude = set1_f64(turns->sign * turns->amplitude);
     const vec_f64 four = set1_f64(4), fourth = set1_f64(0.25);
     for (ptrdiff_t l = 0; l < turns->padded; l += W_f64) {
@@ -75,16 +101,6 @@ static void FN(sincos_row)(const pe_turns *turns, const double *position, void *
         sincos_turns(quarter, rest, &c, &s);
         STORE_FROM_F64(cos_out + l, mul_f64(c, amplitude));
         STORE_FROM_F64(sin_out + l, mul_f64(s, signed_amplitude));
-    }
-}
-
-static void FN(double_tables)(ptrdiff_t planes, const void *cos, const void *sin, void *cos2, void *sin2) {
-    const REAL *c = cos, *s = sin;
-    REAL *c2 = cos2, *s2 = sin2;
-    for (ptrdiff_t l = 0; l < planes; l++) {
-        c2[2 * l] = c2[2 * l + 1] = c[l];
-        s2[2 * l] = -s[l];
-        s2[2 * l + 1] = s[l];
     }
 }
 
@@ -117,33 +133,29 @@ static void FN(rotate_half)(ptrdiff_t planes, const char *x, const void *cos, co
     else FN(turn_half)(planes, x, cos, sin, out, false);
 }
 
-static inline __attribute__((always_inline)) void FN(turn_pairs)(ptrdiff_t planes, const char *x, const REAL *cos2,
-                                                                 const REAL *sin2, char *out, bool stream) {
+static inline __attribute__((always_inline)) void FN(turn_pairs)(ptrdiff_t planes, const char *x, const REAL *cos,
+                                                                 const REAL *sin, char *out, bool stream) {
     const ptrdiff_t z = (ptrdiff_t)sizeof(REAL), n = 2 * planes;
 #if W_f32 == 1
     for (ptrdiff_t i = 0; i < n; i += 2) {
-        V a = v(load)(x + i * z), b = v(load)(x + (i + 1) * z);
-        FN(put)(out + i * z, a * cos2[i] + b * sin2[i], stream);
-        FN(put)(out + (i + 1) * z, b * cos2[i + 1] + a * sin2[i + 1], stream);
+        V a = v(load)(x + i * z), b = v(load)(x + (i + 1) * z), c = cos[i / 2], s = sin[i / 2];
+        FN(put)(out + i * z, a * c - b * s, stream);
+        FN(put)(out + (i + 1) * z, a * s + b * c, stream);
     }
 #else
     ptrdiff_t i = 0;
-    for (; i + W <= n; i += W) {
-        V a = v(load)(x + i * z);
-        FN(put)(out + i * z, v(fma)(a, v(load)(cos2 + i), v(mul)(v(swap_pairs)(a), v(load)(sin2 + i))), stream);
-    }
+    for (; i + W <= n; i += W)
+        FN(put)(out + i * z, v(turn)(v(load)(x + i * z), v(twice)(cos + i / 2), v(twice)(sin + i / 2)), stream);
     if (i < n) {
         const int rest = TAIL(n, W);
-        V a = v(load_n)(x + i * z, rest), c = v(load_n)(cos2 + i, rest), s = v(load_n)(sin2 + i, rest);
-        v(store_n)(out + i * z, v(fma)(a, c, v(mul)(v(swap_pairs)(a), s)), rest);
+        v(store_n)(out + i * z, v(turn)(v(load_n)(x + i * z, rest), v(twice)(cos + i / 2), v(twice)(sin + i / 2)), rest);
     }
 #endif
 }
 
-static void FN(rotate_pairs)(ptrdiff_t planes, const char *x, const void *cos2, const void *sin2, char *out,
-                             bool stream) {
-    if (stream) FN(turn_pairs)(planes, x, cos2, sin2, out, true);
-    else FN(turn_pairs)(planes, x, cos2, sin2, out, false);
+static void FN(rotate_pairs)(ptrdiff_t planes, const char *x, const void *cos, const void *sin, char *out, bool stream) {
+    if (stream) FN(turn_pairs)(planes, x, cos, sin, out, true);
+    else FN(turn_pairs)(planes, x, cos, sin, out, false);
 }
 
 static inline V FN(bias_of)(V gap, V slope, bool causal) { /* gap = s - t */

@@ -16,7 +16,7 @@
 #define ROWS_2(DO) DO(0) DO(1)
 #define ROWS_1(DO) DO(0)
 
-#define DECLARE(r, c) V sum_##r##_##c = add ? v(load)(out + (r) * LANES + (c) * W) : v(zero)();
+#define DECLARE(r, c) V sum_##r##_##c = v(zero)();
 #define DECLARE_ROW(r)                                                                                                \
     const char *row_##r = a + (r) * row_stride;                                                                       \
     COLUMN_SET(DECLARE, r)
@@ -29,7 +29,9 @@
         const V value = v(set1)(v(scalar)(row_##r + at));                                                             \
         COLUMN_SET(STEP, r)                                                                                           \
     }
-#define PUT(r, c) v(store)(out + (r) * LANES + (c) * W, sum_##r##_##c);
+#define PUT(r, c)                                                                                                     \
+    v(store)(out + (r) * LANES + (c) * W,                                                                             \
+             add ? v(add)(v(load)(out + (r) * LANES + (c) * W), sum_##r##_##c) : sum_##r##_##c);
 #define PUT_ROW(r) COLUMN_SET(PUT, r)
 
 #define MULTIPLY_BLOCK(name, ROW_SET)                                                                                 \
@@ -182,12 +184,13 @@ static uint64_t FN(softmax)(ptrdiff_t keys, int first, int n, void *scores, void
             moved |= (uint64_t)1 << vector;
         }
         const V base = FN(finite)(old);
+        V here = v(zero)();
         for (ptrdiff_t j = 0; j < keys; j++) {
             V weight = v(exp2)(v(sub)(v(load)(score + j * LANES), base));
             v(store)(score + j * LANES, weight);
-            total = v(add)(total, weight);
+            here = v(add)(here, weight);
         }
-        v(store)((REAL *)sum + vector * W, total);
+        v(store)((REAL *)sum + vector * W, v(add)(total, here));
     }
     return moved;
 }

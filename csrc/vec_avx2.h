@@ -74,8 +74,21 @@ static inline vec_f64 scale2_f64(vec_f64 a, vec_f64 n) {
     return _mm256_mul_pd(_mm256_mul_pd(a, _mm256_castsi256_pd(p)), _mm256_castsi256_pd(q));
 }
 
-static inline vec_f32 swap_pairs_f32(vec_f32 a) { return _mm256_permute_ps(a, 0xb1); }
-static inline vec_f64 swap_pairs_f64(vec_f64 a) { return _mm256_permute_pd(a, 0x5); }
+/* W/2 reals, each twice: c c c' c' ... */
+static inline vec_f32 twice_f32(const float *p) {
+    const __m256i each = _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3);
+    return _mm256_permutevar8x32_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), each);
+}
+static inline vec_f64 twice_f64(const double *p) {
+    return _mm256_permute4x64_pd(_mm256_castpd128_pd256(_mm_loadu_pd(p)), 0x50);
+}
+/* pairs (a, b) -> (a c - b s, b c + a s) */
+static inline vec_f32 turn_f32(vec_f32 a, vec_f32 c, vec_f32 s) {
+    return _mm256_fmaddsub_ps(a, c, _mm256_mul_ps(_mm256_permute_ps(a, 0xb1), s));
+}
+static inline vec_f64 turn_f64(vec_f64 a, vec_f64 c, vec_f64 s) {
+    return _mm256_fmaddsub_pd(a, c, _mm256_mul_pd(_mm256_permute_pd(a, 0x5), s));
+}
 
 /* (float)(t[i] - s), formed in float64 */
 static inline vec_f32 difference_f32(const double *t, vec_f64 s) {
@@ -89,6 +102,21 @@ static inline vec_f64 difference_f64(const double *t, vec_f64 s) { return _mm256
 static inline vec_f64 product_tail(vec_f64 a, vec_f64 b, vec_f64 product) { return _mm256_fmsub_pd(a, b, product); }
 
 static inline void store_narrow_f32(float *p, vec_f64 a) { _mm_storeu_ps(p, _mm256_cvtpd_ps(a)); }
+
+/* Two float64 vectors as one of float32, and the low 32 bits of each of their elements. */
+typedef __m256i vec_i32;
+static inline vec_f32 narrow_pair(vec_f64 a, vec_f64 b) { return _mm256_set_m128(_mm256_cvtpd_ps(b), _mm256_cvtpd_ps(a)); }
+static inline vec_i32 low_words(vec_f64 a, vec_f64 b) {
+    __m256 even = _mm256_shuffle_ps(_mm256_castpd_ps(a), _mm256_castpd_ps(b), 0x88); /* a0 a1 b0 b1 a2 a3 b2 b3 */
+    return _mm256_castpd_si256(_mm256_permute4x64_pd(_mm256_castps_pd(even), 0xd8));
+}
+static inline vec_i32 plus_one(vec_i32 q) { return _mm256_add_epi32(q, _mm256_set1_epi32(1)); }
+static inline mask_f32 is_odd(vec_i32 q) { return _mm256_castsi256_ps(_mm256_slli_epi32(q, 31)); }
+/* a, negated where bit 1 of q is set */
+static inline vec_f32 negate_by(vec_f32 a, vec_i32 q) {
+    const __m256i sign = _mm256_and_si256(_mm256_slli_epi32(q, 30), _mm256_set1_epi32(INT32_MIN));
+    return _mm256_xor_ps(a, _mm256_castsi256_ps(sign));
+}
 
 static inline vec_f32 load_half(const void *p) { return _mm256_cvtph_ps(_mm_loadu_si128(p)); }
 static inline void store_half(void *p, vec_f32 a) {

@@ -40,8 +40,22 @@ typedef __mmask8 mask_f64;
 VEC_COMMON(f32, ps, __mmask16, float)
 VEC_COMMON(f64, pd, __mmask8, double)
 
-static inline vec_f32 swap_pairs_f32(vec_f32 a) { return _mm512_permute_ps(a, 0xb1); }
-static inline vec_f64 swap_pairs_f64(vec_f64 a) { return _mm512_permute_pd(a, 0x55); }
+/* W/2 reals, each twice: c c c' c' ... */
+static inline vec_f32 twice_f32(const float *p) {
+    const __m512i each = _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
+    return _mm512_permutexvar_ps(each, _mm512_castps256_ps512(_mm256_loadu_ps(p)));
+}
+static inline vec_f64 twice_f64(const double *p) {
+    const __m512i each = _mm512_setr_epi64(0, 0, 1, 1, 2, 2, 3, 3);
+    return _mm512_permutexvar_pd(each, _mm512_castpd256_pd512(_mm256_loadu_pd(p)));
+}
+/* pairs (a, b) -> (a c - b s, b c + a s) */
+static inline vec_f32 turn_f32(vec_f32 a, vec_f32 c, vec_f32 s) {
+    return _mm512_fmaddsub_ps(a, c, _mm512_mul_ps(_mm512_permute_ps(a, 0xb1), s));
+}
+static inline vec_f64 turn_f64(vec_f64 a, vec_f64 c, vec_f64 s) {
+    return _mm512_fmaddsub_pd(a, c, _mm512_mul_pd(_mm512_permute_pd(a, 0x55), s));
+}
 
 /* (float)(t[i] - s), formed in float64 */
 static inline vec_f32 difference_f32(const double *t, vec_f64 s) {
@@ -55,6 +69,23 @@ static inline vec_f64 difference_f64(const double *t, vec_f64 s) { return _mm512
 static inline vec_f64 product_tail(vec_f64 a, vec_f64 b, vec_f64 product) { return _mm512_fmsub_pd(a, b, product); }
 
 static inline void store_narrow_f32(float *p, vec_f64 a) { _mm256_storeu_ps(p, _mm512_cvtpd_ps(a)); }
+
+/* Two float64 vectors as one of float32, and the low 32 bits of each of their elements. */
+typedef __m512i vec_i32;
+static inline vec_f32 narrow_pair(vec_f64 a, vec_f64 b) {
+    return _mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(a)), _mm512_cvtpd_ps(b), 1);
+}
+static inline vec_i32 low_words(vec_f64 a, vec_f64 b) {
+    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    return _mm512_permutex2var_epi32(_mm512_castpd_si512(a), even, _mm512_castpd_si512(b));
+}
+static inline vec_i32 plus_one(vec_i32 q) { return _mm512_add_epi32(q, _mm512_set1_epi32(1)); }
+static inline mask_f32 is_odd(vec_i32 q) { return _mm512_test_epi32_mask(q, _mm512_set1_epi32(1)); }
+/* a, negated where bit 1 of q is set */
+static inline vec_f32 negate_by(vec_f32 a, vec_i32 q) {
+    const __m512i sign = _mm512_and_si512(_mm512_slli_epi32(q, 30), _mm512_set1_epi32(INT32_MIN));
+    return _mm512_castsi512_ps(_mm512_xor_si512(_mm512_castps_si512(a), sign));
+}
 
 static inline vec_f32 load_half(const void *p) { return _mm512_cvtph_ps(_mm256_loadu_si256(p)); }
 static inline void store_half(void *p, vec_f32 a) {

@@ -35,7 +35,8 @@ def draw(theme):
         figure.text(at + wide + 0.01, 0.117, f"→ {model}", fontsize=11, color=colours["muted"], va="center")
         (a, b), (c, d) = X
         matrix = f"X = [{a:g} {b:g}; {c:g} {d:g}]".replace("-", data.MINUS)
-        figure.text(at + width, 0.83, matrix, fontsize=8.5, color=colours["muted"], va="center", ha="right", **MONO)
+        figure.text(at + width, 0.83, matrix, fontsize=8.5, color=colours["muted"], va="center", ha="right",
+                    **MONO)
         figure.text(at, 0.052, words, fontsize=9.5, color=colours["muted"], va="center")
     figure.text(left, 0.925, "A(u) = exp(uX)", fontsize=17, color=colours["ink"], va="center", **SERIF)
     figure.text(1 - left, 0.925, "carry a key across the gap u", fontsize=11, color=colours["muted"],

@@ -7,19 +7,19 @@ _Plan = tuple[_Array, int, int, float]
 
 # Each op returns NotImplemented, having written nothing, when its arguments are not plain (see pe._check).
 def apply_rope(
-    x: _Array, positions: tuple[_Array, ...], plan: _Plan, inverse: bool, out: _Array | None,
+    x: object, positions: tuple[object, ...], plan: _Plan, inverse: bool, out: object,
     num_threads: int | None, /,
 ) -> Any: ...
 def apply_rope_tables(
-    x: _Array, cos: _Array, sin: _Array, half: int, inverse: bool, out: _Array | None, num_threads: int | None, /
+    x: object, cos: object, sin: object, half: int, inverse: bool, out: object, num_threads: int | None, /
 ) -> Any: ...
 def bias(
-    q_positions: _Array, k_positions: _Array, slopes: _Array, causal: bool, out: _Array, num_threads: int | None, /
+    q_positions: object, k_positions: object, slopes: object, causal: bool, out: object, num_threads: int | None, /
 ) -> Any: ...
 def attention(
-    q: _Array, k: _Array, v: _Array, scale: float | None, causal: bool, mask: _Array | None, bias: _Array | None,
-    slopes: _Array | None, plan: _Plan | None, q_positions: _Array | None, k_positions: _Array | None,
-    return_lse: bool, out: _Array | None, num_threads: int | None, /,
+    q: object, k: object, v: object, scale: float | None, causal: bool, mask: object, bias: object,
+    slopes: object, plan: _Plan | None, q_positions: object, k_positions: object,
+    return_lse: bool, out: object, num_threads: int | None, /,
 ) -> Any: ...
 def set_thread_limits(quota: int, user: int, /) -> None: ...
 def get_num_threads() -> int: ...

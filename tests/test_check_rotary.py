@@ -22,7 +22,7 @@ class TestPositions:
         expected = "integers, float32 or float64"
         refused(name, TypeError, argument, str(value.dtype), expected, **{argument: value})
 
-    @pytest.mark.parametrize("bad", [NAN, INF, -INF, 2.0**54, -(2**54), np.iinfo(np.int64).min,
+    @pytest.mark.parametrize("bad", [NAN, INF, -INF, 2.0**54, -(2**54), 2**53 + 1, np.iinfo(np.int64).min,
                                      np.uint64(2**64 - 1), np.float32(NAN)], ids=str)
     def test_range(self, name, argument, count, bad):
         value = np.zeros(count, np.asarray(bad).dtype)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import pe
-from pe import reference
+from pe import _check, _core, reference
 from pe._check.arrays import plain
 
 DTYPES = [np.dtype(d) for d in (np.float16, ml_dtypes.bfloat16, np.float32, np.float64)]
@@ -229,3 +229,58 @@ def test_broadcast_axes_stay_unexpanded():
     assert packed.strides[0] == 0
     np.testing.assert_array_equal(packed, wide)
     close(pe.apply_rope(wide, positions=[1, 2, 3])[7], pe.apply_rope(wide[7], positions=[1, 2, 3]))
+
+
+# The plain path, straight into the core, takes nothing that the checks refuse, and gives the same bits
+
+
+def some(rng, *shape):
+    """An array whose shape is like the one named, or not quite: fewer or more axes, a length 1 or 2."""
+    cut = rng.integers(0, len(shape) + 2)
+    shape = shape[len(shape) - cut:] if cut <= len(shape) else (1, *shape)
+    return rng.normal(size=[int(rng.choice([n, n, n, 1, 2])) for n in shape])
+
+
+def agree(kernel, arguments, check, *op_arguments):
+    """Call a kernel on raw arguments and on checked ones, and compare; say whether it took the raw ones."""
+    raw = kernel(*arguments)
+    if raw is NotImplemented:
+        return False
+    *_, checked, _ = check(*op_arguments)
+    for a, b in zip(raw, kernel(*checked), strict=True):
+        np.testing.assert_array_equal(a, b)
+    return True
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_plain_path_of_attention_agrees_with_the_checks(seed):
+    rng = np.random.default_rng(seed)
+    taken = 0
+    for _ in range(500):
+        batch = tuple(rng.integers(0, 3, rng.integers(0, 2)))
+        (heads, group), (M, N, D) = rng.integers(0, 3, 2), rng.integers(1, 4, 3)
+        q, k, v = (rng.normal(size=(*(int(rng.choice([b, b, 1])) for b in batch), *tail))
+                   for tail in ((heads * group, M, D), (heads, N, D), (heads, N, 2)))
+        scores = (*batch, heads * group, M, N)
+        steer = some(rng, *scores) > 0, some(rng, *scores), some(rng, *q.shape[:-1]), some(rng, *k.shape[:-1])
+        mask, bias, t, s = (None if rng.integers(2) else a for a in steer)
+        rope = None if D % 2 or rng.integers(2) else pe.Rope(int(D))
+        plan = None if rope is None else rope._plan
+        taken += agree(_core.attention, (q, k, v, None, True, mask, bias, None, plan, t, s, True, None, None),
+                       _check.attention, q, k, v, None, True, mask, bias, None, None, rope, t, s, True, None,
+                       None)
+    assert taken > 100
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_plain_path_of_apply_rope_agrees_with_the_checks(seed):
+    rng = np.random.default_rng(seed)
+    taken, rest = 0, (None, None, None, None, None, False, None, None)
+    for _ in range(500):
+        x = rng.normal(size=(*rng.integers(0, 4, rng.integers(0, 4)), 4))
+        points, cos = some(rng, *x.shape[:-1]), some(rng, *x.shape[:-1], 2)
+        taken += agree(_core.apply_rope, (x, (points,), pe.Rope(4)._plan, False, None, None),
+                       _check.apply_rope, x, None, None, points, *rest)
+        taken += agree(_core.apply_rope_tables, (x, cos, 1 - cos, 0, False, None, None),
+                       _check.apply_rope, x, cos, 1 - cos, None, *rest)
+    assert taken > 100

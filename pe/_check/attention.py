@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from . import options
@@ -25,7 +27,7 @@ def attention(q, k, v, scale, causal, mask, bias, alibi_slopes, decay_rate, rope
     elif dim == 0 and 0 not in shape:
         raise ValueError("q and k have D = 0, for which 1/sqrt(D) is undefined; pass scale=")
     else:
-        scale = dim**-0.5 if dim else 1.0
+        scale = 1 / math.sqrt(dim) if dim else 1.0          # to the bit what the core takes by itself
     mask = None if mask is None else _mask(mask, scores)
     bias = None if bias is None else _bias(bias, scores)
     slopes = _slopes(heads, alibi_slopes=alibi_slopes, decay_rate=decay_rate)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
 from collections.abc import Callable
@@ -109,5 +108,7 @@ def _explanation(op, keyword, own):
     text = f"{op}() has no keyword {keyword}="
     if keyword in PEERS[op]:
         return f"{text}; {PEERS[op][keyword]}"
+    import difflib  # here, as a good import of pe should not wait for it
+
     near = difflib.get_close_matches(keyword, own, n=1)
     return f"{text}; did you mean {near[0]}=?" if near else f"{text}; it takes {', '.join(own)}"

@@ -40,6 +40,11 @@ def generator(preset="turn", *, X=None, u=None):
     ValueError
         If the preset is unknown, or X or u lies outside the range of its slider.
 
+    Notes
+    -----
+    The picture is that of source document 1 (The Dog, the Man, and the Clock), where a turn by +u is drawn.
+    The score of `pe.apply_rope` carries its mirror image, ``pe.Rope.generator()``: same eigenvalues, same class.
+
     Examples
     --------
     >>> import pe

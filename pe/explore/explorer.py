@@ -67,7 +67,7 @@ class Explorer:
         return f"{self.data().words['title']}. {self.describe()}"
 
     def png(self):
-        """Return the static picture as PNG bytes in few colours, or None where matplotlib is not installed."""
+        """Return the static picture as PNG bytes, or None where matplotlib is not installed."""
         return self._png
 
     @cached_property

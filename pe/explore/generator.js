@@ -91,10 +91,10 @@ function spirals([a, , c, d], D) {
     return [g * (C * p[0] + S * q[0]), g * (C * p[1] + S * q[1])];
   });
   const grid = (n, end) => Array.from({ length: n + 1 }, (_, i) => i * end / n);
-  if (shrink < Math.log(1.2)) return [1, 2, 3, 4, 5, 6, 7, 8].map((k) => curve(k / 2, 0, grid(96, period)));
+  if (shrink < Math.log(1.2)) return [1, 2, 3, 4, 5, 6, 7, 8].map((k) => curve(k / 2, 0, grid(72, period)));
   const count = Math.min(Math.max(Math.round(shrink / Math.log(1.35)), 1), 8);
   const span = Math.log(RING * long / 0.3) / Math.abs(m);
-  const times = grid(Math.ceil(64 * span / period) + 8, m < 0 ? span : -span);
+  const times = grid(Math.ceil(48 * span / period) + 8, m < 0 ? span : -span);
   if (m > 0) times.reverse();
   return Array.from({ length: count }, (_, j) => curve(RING, 2 * Math.PI * j / count, times));
 }
@@ -102,11 +102,11 @@ function spirals([a, , c, d], D) {
 function walk(X, start, sign) {
   const [a, b, c, d] = X, cap = 0.25 / Math.max(Math.abs(a) + Math.abs(b), Math.abs(c) + Math.abs(d));
   const points = [start];
-  for (let i = 0, x = start; i < 300; i++) {
-    const speed = Math.hypot(...apply(X, x)), step = speed ? Math.min(0.1 / speed, cap) : cap;
+  for (let i = 0, x = start; i < 200; i++) {
+    const speed = Math.hypot(...apply(X, x)), step = speed ? Math.min(0.14 / speed, cap) : cap;
     if (speed * step < 0.004) break;
     points.push(x = apply(transport(X, sign * step), x));
-    if (Math.hypot(...x) < 0.12 || Math.hypot(...x) > 3 * RING) break;
+    if (Math.hypot(...x) < 0.12 || Math.hypot(...x) > 2 * RING) break;
   }
   return sign < 0 ? points.reverse() : points;
 }
@@ -218,7 +218,7 @@ ${[..."abcd"].map((key) => control(key, limits.entry, key)).join("")}
 <p class="said" aria-live="polite" data-testid="said"></p></div>`;
 };
 
-const round = (v) => Math.round(v * 100) / 100;
+const round = (v) => Math.round(v * 10) / 10;
 const line = (x1, y1, x2, y2, name) =>
   `<line class="${name}" x1="${round(x1)}" y1="${round(y1)}" x2="${round(x2)}" y2="${round(y2)}"/>`;
 const dot = (x, y, r, name) => `<circle class="${name}" cx="${round(x)}" cy="${round(y)}" r="${r}"/>`;
@@ -226,11 +226,18 @@ const text = (x, y, words, anchor = "middle", name = "") =>
   `<text x="${round(x)}" y="${round(y)}" dy=".35em" text-anchor="${anchor}" class="${name}">${words}</text>`;
 const whole = (v) => String(v).replace("-", "\u2212");
 
+// Fit square plots to their columns. All widths are read before anything is written: one layout, not three.
+function fit(plots) {
+  const sizes = plots.map((svg) => svg.clientWidth);
+  for (const [i, svg] of plots.entries()) {
+    svg.setAttribute("viewBox", `0 0 ${sizes[i]} ${sizes[i]}`);
+    svg.style.height = `${sizes[i]}px`;
+  }
+}
+
 // Pixels of a square plot over [-reach, reach]^2, with zero lines and a grid on the whole numbers.
 function scale(svg, reach) {
-  const size = svg.clientWidth, k = size / (2 * reach);
-  svg.setAttribute("viewBox", `0 0 ${size} ${size}`);
-  svg.style.height = `${size}px`;
+  const size = svg.viewBox.baseVal.width, k = size / (2 * reach);
   const at = ([x, y]) => [(reach + x) * k, (reach - y) * k];
   const path = (points) => "M" + points.map((p) => at(p).map(round).join()).join("L");
   let grid = "";
@@ -352,6 +359,7 @@ function render({ model, el }) {
   function update(resized = false) {
     const { X, u } = read(), key = X.join();
     if (key !== drawn) { s = study(X); curves = flow(X, s); }
+    if (resized) fit([portrait, at("plane"), at("trace-plane")]);
     if (key !== drawn || resized) {
       frame = drawFlow(portrait, curves, s);
       drawPlane(at("plane"), s);

@@ -16,18 +16,22 @@ def as_generators(X, name: str = "X") -> tuple[np.ndarray, float]:
         raise TypeError(f"{name} is a masked array; a generator has every entry: pass {name}.filled(...)")
     if array.dtype.kind == "O":
         try:
-            array = array.astype(np.float64)
+            array = np.asarray(np.frompyfunc(float, 1, 1)(array), dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise TypeError(f"{name} has entries that are not real numbers ({error})") from None
     if array.dtype.kind == "c":
         if np.any(array.imag):
-            raise TypeError(f"{name} is {array.dtype} with an imaginary part; a generator is real "
-                            "(write a+ib as the block [[a, -b], [b, a]])")
+            raise TypeError(
+                f"{name} is {array.dtype} with an imaginary part; a generator is real "
+                "(write a+ib as the block [[a, -b], [b, a]])"
+            )
         array = array.real
     if array.dtype.kind not in "fiub" and array.dtype.name != "bfloat16":
         raise TypeError(f"{name} has dtype {array.dtype}; expected real numbers")
     if array.ndim < 2 or array.shape[-1] != array.shape[-2]:
-        raise ValueError(f"{name} has shape {array.shape}; expected a square matrix (n, n) or a stack (..., n, n)")
+        raise ValueError(
+            f"{name} has shape {array.shape}; expected a square matrix (n, n) or a stack (..., n, n)"
+        )
     unit = _rounding_unit(array.dtype)
     matrix = array.astype(np.float64)
     if not np.all(np.isfinite(matrix)):

@@ -18,8 +18,8 @@ class Block:
     Attributes
     ----------
     kind : str
-        "nothing", "fade", "turn", "turn+fade", "slide", "fading slide", "rotating slide", "damped rotating slide",
-        "explode" or "turn+explode".
+        "nothing", "fade", "turn", "turn+fade", "slide", "fading slide", "rotating slide", "damped rotating
+        slide", "explode" or "turn+explode".
     eigenvalue : complex
         The one with theta >= 0; a turning block holds its conjugate as well.
     gamma, theta : float
@@ -84,8 +84,8 @@ class Classification:
     is_normal, is_skew : bool
         Within the tolerance.
     spectral_abscissa, numerical_abscissa : float
-        Largest real part of an eigenvalue: the growth in the long run; largest eigenvalue of (X + X^T) / 2: the
-        growth at the start, which for a non-normal fade may be positive (a hump before the fade).
+        Largest real part of an eigenvalue: the growth in the long run; largest eigenvalue of (X + X^T) / 2:
+        the growth at the start, which for a non-normal fade may be positive (a hump before the fade).
     rtol : float
         The relative tolerance used.
     """
@@ -118,7 +118,7 @@ class Classification:
 
     @property
     def segre(self) -> tuple[int, ...]:
-        """Sizes of the Jordan blocks in the order of `blocks` (the Segre characteristic, eigenvalue by eigenvalue)."""
+        """Sizes of the Jordan blocks in the order of `blocks`, the Segre characteristic."""
         return tuple(block.size for block in self.blocks)
 
     @property
@@ -133,7 +133,7 @@ class Classification:
 
     @property
     def stability(self) -> str:
-        """"bounded both ways", "bounded forward", "polynomial growth" or "exponential growth"."""
+        """Bounded both ways, bounded forward, polynomial growth or exponential growth."""
         if self.forbidden:
             return "exponential growth"
         if any(block.size > 1 and block.gamma == 0 for block in self.blocks):
@@ -150,7 +150,8 @@ class Classification:
         """Whether the smallest singular value of exp(uX) stays away from 0 for all u >= 0.
 
         The phrase has two meanings. Every exp(uX) can be undone, and in that sense nothing is ever lost; but
-        what fades or slides is drowned by rounding in the end. Only turns and nothing keep all *and* stay bounded.
+        what fades or slides is drowned by rounding in the end. Only turns and nothing keep all *and* stay
+        bounded.
         """
         return not any(b.gamma > 0 or (b.gamma == 0 and b.size > 1) for b in self.blocks)
 
@@ -174,24 +175,33 @@ class Classification:
         header = ("count", "kind", "gamma", "theta", "size", "half-life", "wavelength", "")
         table = [header, *self._rows()]
         widths = [max(len(line[i]) for line in table) for i in range(len(header))]
-        lines = ["  ".join(cell.rjust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in table]
+        lines = [
+            "  ".join(cell.rjust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in table
+        ]
         return "\n".join([self._headline(), *lines, *self._remarks()])
 
     def __repr__(self) -> str:
         kinds = ", ".join(f"{count} {kind}" for kind, count in self.kinds.items()) or "no blocks"
-        return f"<Classification {self.row}: {kinds}; {self.stability}{'; ambiguous' if self.ambiguous else ''}>"
+        return (
+            f"<Classification {self.row}: {kinds}; {self.stability}{'; ambiguous' if self.ambiguous else ''}>"
+        )
 
     def __str__(self) -> str:
         return self.summary()
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{escape(name)}</th>" for name in
-                       ("count", "kind", "&gamma;", "&theta;", "size", "half-life", "wavelength", "")).replace(
-                           "&amp;", "&")
-        body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in self._rows())
+        head = "".join(
+            f"<th>{escape(name)}</th>"
+            for name in ("count", "kind", "&gamma;", "&theta;", "size", "half-life", "wavelength", "")
+        ).replace("&amp;", "&")
+        body = "".join(
+            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in self._rows()
+        )
         remarks = "".join(f"<p>{escape(line)}</p>" for line in self._remarks())
-        return (f"<p><strong>{escape(self._headline())}</strong></p>"
-                f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{remarks}")
+        return (
+            f"<p><strong>{escape(self._headline())}</strong></p>"
+            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{remarks}"
+        )
 
     def _headline(self) -> str:
         name = f"{self.row} ({ROWS[self.row].encoding})" if self.row in ROWS else self.row
@@ -200,9 +210,22 @@ class Classification:
     def _rows(self) -> list[tuple[str, ...]]:
         groups: Counter = Counter()
         for b in self.blocks:
-            doubt = "" if b.certain else "uncertain" + (": or " + ", ".join(b.alternatives) if b.alternatives else "")
-            groups[(b.kind, f"{b.gamma:.6g}", f"{b.theta:.6g}", str(b.size), f"{b.half_life:.6g}",
-                    f"{b.wavelength:.6g}", doubt)] += 1
+            doubt = (
+                ""
+                if b.certain
+                else "uncertain" + (": or " + ", ".join(b.alternatives) if b.alternatives else "")
+            )
+            groups[
+                (
+                    b.kind,
+                    f"{b.gamma:.6g}",
+                    f"{b.theta:.6g}",
+                    str(b.size),
+                    f"{b.half_life:.6g}",
+                    f"{b.wavelength:.6g}",
+                    doubt,
+                )
+            ] += 1
         return [(str(count), *cells) for cells, count in groups.items()]
 
     def _remarks(self) -> list[str]:
@@ -212,10 +235,14 @@ class Classification:
             remarks.append(f"warning: explodes forward, by exp({worst:.6g} u) over a gap u; forbidden")
         if any(block.gamma > 0 for block in self.blocks):
             worst = max(block.gamma for block in self.blocks)
-            remarks.append(f"note: a key ahead of the query (negative gap) explodes, by exp({worst:.6g} |u|): mask it")
+            remarks.append(
+                f"note: a key ahead of the query (negative gap) explodes, by exp({worst:.6g} |u|): mask it"
+            )
         if self.ambiguous:
             doubtful = sum(not block.certain for block in self.blocks)
-            remarks.append(f"ambiguous: rounding could change the name of {doubtful} of {len(self.blocks)} blocks")
+            remarks.append(
+                f"ambiguous: rounding could change the name of {doubtful} of {len(self.blocks)} blocks"
+            )
         if self.scaling_sensitive:
             remarks.append("scaling sensitive: other units for single coordinates change the answer")
         if self.shipped_in:

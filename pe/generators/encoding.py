@@ -57,17 +57,21 @@ class Encoding:
         which = which.ravel()
         order = np.argsort(which, kind="stable")
         out = np.empty(len(which))
-        ends = np.cumsum(np.bincount(which, minlength=len(gaps)))
-        for gap, rows in zip(gaps, np.split(order, ends[:-1]), strict=True):
-            out[rows] = np.sum(q[rows] @ transport(self.generator, gap) * k[rows], axis=-1)
+        rows_of = np.split(order, np.cumsum(np.bincount(which, minlength=len(gaps)))[:-1])
+        step = max(1, 2**22 // max(1, n * n))
+        for first in range(0, len(gaps), step):
+            matrices = transport(self.generator, gaps[first : first + step])
+            for A, rows in zip(matrices, rows_of[first : first + step], strict=True):
+                out[rows] = np.sum(q[rows] @ A * k[rows], axis=-1)
         return out.reshape(shape)
 
     def reach(self, dtype=np.float64) -> float:
-        """How far from the origin the factored form stays finite in this dtype; inf if nothing fades or grows.
+        """How far from the origin the factored form stays finite in this dtype; inf if nothing fades.
 
-        A fading key is written down *larger* by e^(gamma s), because the query will shrink it by e^(-gamma t):
-        with gamma = 0.1 float32 is full after 887 positions, float64 after 7098. That is why `pe.attention` applies
-        fades and slides to the scores, where only the gap enters, and never to queries and keys.
+        A fading key is written down *larger* by e^(gamma s), because the query will shrink it by e^(-gamma
+        t): with gamma = 0.1 float32 is full after 887 positions, float64 after 7098. That is why
+        `pe.attention` applies fades and slides to the scores, where only the gap enters, and never to queries
+        and keys.
         """
         rate = float(np.max(np.abs(np.linalg.eigvals(self.generator).real), initial=0.0))
         floor = 1e-12 * float(np.linalg.norm(self.generator, 2)) if self.generator.size else 0.0
@@ -102,12 +106,12 @@ def encoding(X, *, origin: float = 0) -> Encoding:
 
     Notes
     -----
-    A fade generator *multiplies* the logit by e^(-gamma u): that is retention. `pe.decay_bias` and `decay_rate` in
-    `pe.attention` *add* -rate u to it, which is a slide with slope = rate. "Fade" names three operators; the third
-    damps the rotated planes themselves, which forgets nothing where a score is negative.
+    A fade generator *multiplies* the logit by e^(-gamma u): that is retention. `pe.decay_bias` and
+    `decay_rate` in `pe.attention` *add* -rate u to it, which is a slide with slope = rate. "Fade" names three
+    operators; the third damps the rotated planes themselves, which forgets nothing where a score is negative.
 
-    A score is not monotone in the gap just because it is relative: eight planes of RoPE (d = 16) score 5.543 at gap 3
-    and 5.892 at gap 7.
+    A score is not monotone in the gap just because it is relative: eight planes of RoPE (d = 16) score 5.543
+    at gap 3 and 5.892 at gap 7.
 
     Examples
     --------
@@ -115,7 +119,7 @@ def encoding(X, *, origin: float = 0) -> Encoding:
 
     >>> slide = encoding([[0, 1], [0, 0]])
     >>> slide.score([-0.5, 0], [0, 1], t=[5, 7, 100], s=[5, 4, 0])
-    array([ -0. ,  -1.5, -50. ])
+    array([  0. ,  -1.5, -50. ])
 
     Source document 1 writes +m(t - s), which is a penalty only for negative m; here a slope is the penalty.
 

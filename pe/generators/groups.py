@@ -40,24 +40,34 @@ class GroupReport:
         return self.closure and self.identity and self.inverses and self.associativity
 
     def __str__(self) -> str:
-        lines = [f"{'a group' if self.is_group else 'not a group'}: {self.size} elements "
-                 f"({'all' if self.exhaustive else 'a sample'}), {self.size**2} products, {self.size**3} triples"]
+        lines = [
+            f"{'a group' if self.is_group else 'not a group'}: {self.size} elements "
+            f"({'all' if self.exhaustive else 'a sample'}), {self.size**2} products, {self.size**3} triples"
+        ]
         for axiom in ("closure", "identity", "inverses", "associativity"):
             shown = ", ".join(repr(x) for x in self.witness.get(axiom, ()))
-            lines.append(f"  {'yes' if getattr(self, axiom) else 'NO '}  {axiom}{' fails for ' + shown if shown else ''}")
+            lines.append(
+                f"  {'yes' if getattr(self, axiom) else 'NO '}  {axiom}{shown and ' fails for ' + shown}"
+            )
         lines.append(f"  {'yes' if self.commutative else 'no '}  commutative (not an axiom)")
         return "\n".join(lines)
 
 
-def check_group_axioms(elements: Iterable, op: Callable, *, contains: Callable | None = None, identity=None,
-                       inverse: Callable | None = None) -> GroupReport:
+def check_group_axioms(
+    elements: Iterable,
+    op: Callable,
+    *,
+    contains: Callable | None = None,
+    identity=None,
+    inverse: Callable | None = None,
+) -> GroupReport:
     """Try the four group axioms: closure, identity, inverses, associativity.
 
     Parameters
     ----------
     elements : iterable
-        The whole finite set, which is then checked exhaustively; or, with `contains`, a sample of an infinite one.
-        Numbers, tuples, arrays; floats and arrays count as equal to within rounding.
+        The whole finite set, which is then checked exhaustively; or, with `contains`, a sample of an infinite
+        one. Numbers, tuples, arrays; floats and arrays count as equal to within rounding.
     op : callable
         op(a, b), "first b, then a" for actions.
     contains : callable, optional
@@ -116,13 +126,27 @@ def check_group_axioms(elements: Iterable, op: Callable, *, contains: Callable |
         witness["inverses"] = (stuck,)
     products = [ab for _, _, ab in pairs]
     n = len(elements)
-    torn = next(((elements[i], elements[j], elements[k]) for i, j, k in itertools.product(range(n), repeat=3)
-                 if not _same(op(products[i * n + j], elements[k]), op(elements[i], products[j * n + k]))), None)
+    torn = next(
+        (
+            (elements[i], elements[j], elements[k])
+            for i, j, k in itertools.product(range(n), repeat=3)
+            if not _same(op(products[i * n + j], elements[k]), op(elements[i], products[j * n + k]))
+        ),
+        None,
+    )
     if torn:
         witness["associativity"] = torn
     commutative = all(_same(products[i * n + j], products[j * n + i]) for i in range(n) for j in range(i))
-    return GroupReport(outside is None, neutral is not None, stuck is None, torn is None, commutative, witness, n,
-                       contains is None)
+    return GroupReport(
+        outside is None,
+        neutral is not None,
+        stuck is None,
+        torn is None,
+        commutative,
+        witness,
+        n,
+        contains is None,
+    )
 
 
 def _same(a, b) -> bool:
@@ -202,7 +226,8 @@ def group_law_residual(A: Callable, ts) -> float:
     Returns
     -------
     float
-        Largest ||A(u + v) - A(u) A(v)|| / (||A(u)|| ||A(v)||) (spectral norm), or ||A(0) - I|| if that is larger.
+        Largest ||A(u + v) - A(u) A(v)|| / (||A(u)|| ||A(v)||) (spectral norm), or ||A(0) - I|| if that is
+        larger.
 
     Examples
     --------
@@ -217,8 +242,9 @@ def group_law_residual(A: Callable, ts) -> float:
     Source document 1 (The Dog, the Man, and the Clock), section "One-parameter groups".
     """
     if not callable(A):
-        raise TypeError(f"A is {type(A).__name__}; expected a function of one time, e.g. "
-                        "lambda t: pe.transport(X, t)")
+        raise TypeError(
+            f"A is {type(A).__name__}; expected a function of one time, e.g. lambda t: pe.transport(X, t)"
+        )
     times = np.asarray(ts, dtype=np.float64).ravel()
     if not np.all(np.isfinite(times)):
         raise ValueError("ts has NaN or infinite entries; expected finite times")

@@ -1,17 +1,17 @@
-"""The Jordan structure of a real matrix in floating point, without ever comparing eigenvalues with an epsilon.
+"""The Jordan structure of a real matrix in floating point, without an epsilon on eigenvalues.
 
-A double eigenvalue of a rounded matrix comes back split by the square root of the rounding, a triple one by its
-cube root; but the mean of such a cluster stays right, and so do the ranks of the powers of X - mean. So:
+A double eigenvalue of a rounded matrix comes back split by the square root of the rounding, a triple one by
+its cube root; but the mean of such a cluster stays right, and so do the ranks of the powers of X - mean. So:
 
-1. one real Schur form, made triangular by exact 2 x 2 unitary steps, so that eigenvalues are exact conjugates;
+1. one real Schur form, made triangular by 2 x 2 unitary steps, so that eigenvalues are exact conjugates;
 2. the single-linkage tree of the eigenvalues, whose leaves LAPACK trexc (the swap that trsen repeats) puts
    side by side, so that every cluster of the tree is a diagonal block;
-3. from the largest cluster down: subtract the mean, and deflate null vectors (the staircase). If that ends in a
+3. from the largest cluster down: subtract the mean, and deflate null vectors (the staircase). If it ends in a
    nilpotent staircase after dropping singular values of total size at most the tolerance, the cluster is one
    eigenvalue, and the matrix X + E has exactly that structure with ||E|| = what was dropped.
 
-Working on diagonal blocks of one Schur form is enough: blocks with disjoint spectra decouple by a similarity that
-leaves them as they are, and all the E are found in one and the same basis, so they add up.
+Working on diagonal blocks of one Schur form is enough: blocks with disjoint spectra decouple by a similarity
+that leaves them as they are, and all the E are found in one and the same basis, so they add up.
 
 References
 ----------
@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.cluster.hierarchy import linkage
-from scipy.linalg import lapack, schur, solve_triangular
+from scipy.linalg import lapack, schur
 from scipy.spatial.distance import pdist
 
 
@@ -40,7 +40,7 @@ class Node(NamedTuple):
 
 
 class Cluster(NamedTuple):
-    """Positions start..stop-1 read as one eigenvalue; weyr[j] null vectors fall at step j of the staircase."""
+    """Positions start..stop-1 read as one eigenvalue; weyr[j] null vectors at step j of the staircase."""
 
     start: int
     stop: int
@@ -56,7 +56,7 @@ class Cluster(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Spectrum:
-    """Ordered complex Schur form X = Z T Z^H of a real X, its conjugate-symmetric eigenvalues and their tree."""
+    """Ordered complex Schur form X = Z T Z^H of a real X, its eigenvalues in conjugates, and their tree."""
 
     T: np.ndarray
     Z: np.ndarray
@@ -69,7 +69,7 @@ class Spectrum:
         return node.start <= self.mirror[node.start] < node.stop
 
     def mirrored(self, cluster: Cluster) -> Cluster:
-        """The cluster of the conjugate eigenvalues."""
+        """Return the cluster of the conjugate eigenvalues."""
         positions = self.mirror[cluster.start : cluster.stop]
         return cluster._replace(start=int(positions.min()), stop=int(positions.max()) + 1)
 
@@ -171,7 +171,8 @@ def _reorder(T, Z, order):
 def read_clusters(spec: Spectrum, tolerance: float) -> list[Cluster]:
     """Read the tree from the root: the largest clusters that are one eigenvalue within the tolerance.
 
-    Only clusters that are real or lie in the upper half plane are returned; the others are their mirror images.
+    Only clusters that are real or lie in the upper half plane are returned; the others are their mirror
+    images.
     """
     found, waiting = [], [spec.tree]
     while waiting:
@@ -192,13 +193,14 @@ def read_clusters(spec: Spectrum, tolerance: float) -> list[Cluster]:
 
 
 def staircase(N: np.ndarray, tolerance: float) -> tuple[tuple[int, ...], float] | None:
-    """Weyr characteristic of the nilpotent matrix within `tolerance` of a triangular N, and the distance to it.
+    """Weyr characteristic of the nilpotent matrix within `tolerance` of a triangular N, and its distance.
 
     None when there is no such matrix: when at some step no singular value is small enough to be dropped.
     """
     if _surely_regular(N, tolerance):
         return None
-    weyr, dropped = [], 0.0
+    weyr: list[int] = []
+    dropped = 0.0
     while len(N):
         _, sigma, Vh = np.linalg.svd(N)
         small = sigma <= tolerance
@@ -231,11 +233,12 @@ def invariant_subspaces(spec: Spectrum, clusters: list[Cluster]) -> list[tuple[n
     Y = np.eye(n, dtype=complex)
     blocks = sorted({(c.start, c.stop) for own in clusters for c in (own, spec.mirrored(own))})
     for start, stop in blocks[1:]:
-        x, scale, _ = lapack.ztrsyl(spec.T[:start, :start], spec.T[start:stop, start:stop],
-                                    -spec.T[:start, start:stop], isgn=-1)
+        x, scale, _ = lapack.ztrsyl(
+            spec.T[:start, :start], spec.T[start:stop, start:stop], -spec.T[:start, start:stop], isgn=-1
+        )
         Y[:start, start:stop] = x / scale
     R = spec.Z @ Y
-    L = solve_triangular(Y, spec.Z.conj().T, unit_diagonal=True)
+    L = lapack.ztrtri(Y, unitdiag=1)[0] @ spec.Z.conj().T
     spaces = []
     for c in clusters:
         Q, S = np.linalg.qr(R[:, c.start : c.stop])

@@ -1,4 +1,4 @@
-"""One reading of a matrix at one tolerance: its eigenvalues, their Jordan sizes, and how far each can be trusted."""
+"""One reading of a matrix at one tolerance: eigenvalues, Jordan sizes, and how far to trust each."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from .names import kind_of
 class Eigenvalue(NamedTuple):
     """One real eigenvalue, or one conjugate pair, of a reading.
 
-    `mean` is what was computed, `value` what is reported: parts within `radius` of zero are zero. `spread` is how
-    far a perturbation of the tolerance's size can tear the eigenvalues of its Jordan blocks apart, `coupling` the
-    norm of what makes them Jordan blocks (inf if there is none).
+    `mean` is what was computed, `value` what is reported: parts within `radius` of zero are zero. `spread` is
+    how far a perturbation of the tolerance's size can tear the eigenvalues of its Jordan blocks apart,
+    `coupling` the norm of what makes them Jordan blocks (inf if there is none).
     """
 
     mean: complex
@@ -72,7 +72,8 @@ class Form:
             mean = self.spectrum.mean(cluster)
             radius = tolerance * gain
             size = len(cluster.weyr)
-            own, spread, coupling = (), radius, np.inf
+            own: tuple[np.ndarray, ...] = ()
+            spread, coupling = radius, np.inf
             if len(cluster.sizes) == 1 and size == 1:
                 own = (_real_span(Q) if cluster.real else Q,) if basis else ()
             elif basis or size > 1:
@@ -86,12 +87,23 @@ class Form:
                     last = float(np.linalg.norm(np.linalg.matrix_power(N, size - 1), 2))
                     broken = any(not np.any(chain[:, 0]) for chain in own)
                     spread = np.inf if broken else float((radius * last) ** (1 / size))
-            found.append(Eigenvalue(mean, _snap(mean, radius), cluster.sizes, radius, spread, coupling,
-                                    cluster.dropped, frozenset(range(cluster.start, cluster.stop)), own))
+            found.append(
+                Eigenvalue(
+                    mean,
+                    _snap(mean, radius),
+                    cluster.sizes,
+                    radius,
+                    spread,
+                    coupling,
+                    cluster.dropped,
+                    frozenset(range(cluster.start, cluster.stop)),
+                    own,
+                )
+            )
         return found
 
     def _read_normal(self, tolerance):
-        """A normal matrix is never defective and its eigenvalues move by no more than the matrix does."""
+        """Read a matrix that is never defective and whose eigenvalues move by no more than it does."""
         found = []
         for i, mean in enumerate(self.eigenvalues):
             if mean.imag < 0:
@@ -103,8 +115,19 @@ class Form:
                 columns = range(i, i + 2) if mean.imag else range(i, i + 1)
                 own, dropped = tuple(self.Z[:, j : j + 1] for j in columns), float(mean.imag)
                 mean = mean.real
-            found.append(Eigenvalue(complex(mean), _snap(mean, tolerance), (1,) * len(own), tolerance, tolerance,
-                                    np.inf, dropped, frozenset([i]), own))
+            found.append(
+                Eigenvalue(
+                    complex(mean),
+                    _snap(mean, tolerance),
+                    (1,) * len(own),
+                    tolerance,
+                    tolerance,
+                    np.inf,
+                    dropped,
+                    frozenset([i]),
+                    own,
+                )
+            )
         return found
 
 

@@ -20,8 +20,9 @@ def transport(X, t) -> np.ndarray:
     """Carry forward by t: the matrices exp(tX).
 
     One decomposition serves all t. A block fades, turns and slides by
-    e^(-gamma t) R(theta t) (x) sum_r (t N)^r / r!, with angles formed in float64, so that a turn stays a turn and a
-    slide a polynomial however large t is; what has one or two coordinates, or one eigenvalue, needs no basis at all.
+    e^(-gamma t) R(theta t) (x) sum_r (t N)^r / r!, with angles formed in float64, so that a turn stays a turn
+    and a slide a polynomial however large t is; what has one or two coordinates, or one eigenvalue, needs no
+    basis at all.
 
     Parameters
     ----------
@@ -45,16 +46,17 @@ def transport(X, t) -> np.ndarray:
     Warns
     -----
     RuntimeWarning
-        The eigenvectors of X are too nearly dependent for the closed form; then each exp(tX) comes from SciPy's
-        expm, whose error grows with ||tX||.
+        The eigenvectors of X are too nearly dependent for the closed form; then each exp(tX) comes from
+        SciPy's expm, whose error grows with ||tX||.
 
     Notes
     -----
-    The group law A(u + v) = A(u) A(v) is what makes this a positional encoding; without continuity there are monsters
-    that obey it: A(m + n sqrt 2) = e^m does, and is e^239 near t = -0.002. Every continuous family is exp(tX).
+    The group law A(u + v) = A(u) A(v) is what makes this a positional encoding; without continuity there are
+    monsters that obey it: A(m + n sqrt 2) = e^m does, and is e^239 near t = -0.002. Every continuous family
+    is exp(tX).
 
-    The pictures of source document 1 turn by +t; RoPE's score turns a key by the gap, A(u) = R(-u w), whose generator
-    is -w J: exp(pX) for it is the transpose of the R_p which both source documents print.
+    The pictures of source document 1 turn by +t; RoPE's score turns a key by the gap, A(u) = R(-u w), whose
+    generator is -w J: exp(pX) for it is the transpose of the R_p which both source documents print.
 
     Examples
     --------
@@ -66,8 +68,9 @@ def transport(X, t) -> np.ndarray:
 
     References
     ----------
-    Hall, Lie Groups, Lie Algebras, and Representations, chapter 2: every continuous one-parameter group of matrices
-    is exp(tX) for exactly one X. Higham, Functions of Matrices, chapter 1: the function of a Jordan block.
+    Hall, Lie Groups, Lie Algebras, and Representations, chapter 2: every continuous one-parameter group of
+    matrices is exp(tX) for exactly one X. Higham, Functions of Matrices, chapter 1: the function of a Jordan
+    block.
     """
     matrix, unit = as_generator(X)
     times = _as_times(t)
@@ -101,22 +104,27 @@ def _exponential(X: np.ndarray, tolerance: float) -> Callable[[np.ndarray], np.n
     found = Form(X, tolerance).read(tolerance, basis=True)
     if len(found) == 1 and not found[0].value.imag:
         return _one_eigenvalue(X, found[0].value.real, max(found[0].sizes))
-    P = np.hstack([chain if not e.value.imag else np.concatenate([chain, chain.conj()], axis=1)
-                   for e in found for chain in e.chains])
+    P = np.hstack(
+        [
+            chain if not e.value.imag else np.concatenate([chain, chain.conj()], axis=1)
+            for e in found
+            for chain in e.chains
+        ]
+    )
     if P.shape == X.shape and np.linalg.cond(P) <= WELL_CONDITIONED:
         return _in_basis(found)
     return _by_expm(X)
 
 
 def _grown(matrices, exponents):
-    """matrices * exp(exponents), where zeros stay zero and what overflows is inf."""
-    half = np.exp(np.clip(exponents / 2, -800, 800))[..., None, None]
+    """Matrices times exp(exponents), where zeros stay zero and what overflows is inf."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        half = np.exp(exponents / 2)[..., None, None]
         return np.where(matrices == 0, 0.0, matrices * half * half)
 
 
 def _two_by_two(X):
-    """exp(t(m + N)) with N^2 = d: e^(mt) (cosh I + sinh/sqrt(d) N), the same formula for turns, slides and fades.
+    """exp(t(m + N)) with N^2 = d: e^(mt) (cosh I + sinh/sqrt(d) N), one formula for turns, slides and fades.
 
     The growth is taken out of cosh and sinh, which would overflow where the product is small.
     """
@@ -156,7 +164,9 @@ def _one_eigenvalue(X, value, size):
 def _in_basis(found: list[Eigenvalue]):
     """P exp(tJ) P^-1 over the complex chains; conjugate pairs give twice the real part of one of them."""
     chains = [(e.value, chain) for e in found for chain in e.chains]
-    columns = [np.concatenate([chain, chain.conj()], axis=1) if value.imag else chain for value, chain in chains]
+    columns = [
+        np.concatenate([chain, chain.conj()], axis=1) if value.imag else chain for value, chain in chains
+    ]
     P = np.hstack(columns)
     inverse, start, parts = np.linalg.inv(P), 0, []
     for (value, chain), own in zip(chains, columns, strict=True):
@@ -185,9 +195,13 @@ def _in_basis(found: list[Eigenvalue]):
 
 def _by_expm(X):
     def at(t):
-        warnings.warn("the eigenvectors of X are nearly dependent, so exp(tX) comes from expm, one t at a time; "
-                      "its relative error may exceed 1e-16 ||tX||", RuntimeWarning, stacklevel=3)
-        # Never one batched call: SciPy 1.18.0 lets the scaling of one slice leak into the next (scipy #25924).
+        warnings.warn(
+            "the eigenvectors of X are nearly dependent, so exp(tX) comes from expm, one t at a time; "
+            "its relative error may exceed 1e-16 ||tX||",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+        # Never one batched call: in SciPy 1.18.0 the scaling of a slice leaks into the next (scipy #25924).
         flat = [expm(X * time) for time in t.ravel()]
         return np.array(flat).reshape(*t.shape, *X.shape)
 

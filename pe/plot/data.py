@@ -68,8 +68,8 @@ KINDS = {
     "explode": {
         "name": [["explode", "explode"]], "accent": "explode", "model": "forbidden",
         "title": "A positive real part grows without bound",
-        "notice": "One positive real part is enough: the far outweighs everything near, so no encoding can use "
-                  "it.",
+        "notice": "One positive real part is enough: far gaps outweigh near ones without limit, so no "
+                  "encoding can use it.",
     },
     "fading slide": {
         "name": [["fading", "fade"], ["slide", "slide"]], "accent": "slide", "model": "beyond the table",

@@ -120,9 +120,9 @@ def draw_portrait(ax, shown, colours):
     _plane(ax, FRAME, colours, range(-2, 3))
     for at in (-2, -1, 1, 2):
         word = str(at).replace("-", numbers.MINUS)
-        ax.text(at, -FRAME + 0.14, word, color=colours["muted"], fontsize=8, ha="center", va="center",
+        ax.text(at, -FRAME + 0.16, word, color=colours["muted"], fontsize=8, ha="center", va="center",
                 path_effects=halo, zorder=2)
-        ax.text(-FRAME + 0.14, at, word, color=colours["muted"], fontsize=8, ha="center", va="center",
+        ax.text(-FRAME + 0.22, at, word, color=colours["muted"], fontsize=8, ha="center", va="center",
                 path_effects=halo, zorder=2)
     curves = flow(shown.X)
     marks = heads(curves)

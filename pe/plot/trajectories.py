@@ -33,11 +33,11 @@ def _spirals(X):
     long = math.sqrt(squares + math.sqrt(max(squares * squares - 1, 0.0)))
     period, shrink = 2 * math.pi / w, 2 * math.pi * abs(m) / w
     if shrink < math.log(1.2):
-        times = np.arange(97) * period / 96
+        times = np.arange(73) * period / 72
         return [_scaled(0.5 * k * long * p, 0.5 * k * long * q, m, w, times) for k in range(1, 9)]
     count = min(max(round(shrink / math.log(1.35)), 1), 8)
     span = math.log(RING * long / 0.3) / abs(m)
-    n = math.ceil(64 * span / period) + 8
+    n = math.ceil(48 * span / period) + 8
     curves = []
     for j in range(count):
         cos, sin = math.cos(2 * math.pi * j / count), math.sin(2 * math.pi * j / count)
@@ -53,15 +53,15 @@ def _walk(X, start, sign):
     cap = 0.25 / max(abs(a) + abs(b), abs(c) + abs(d))
     x, y = map(float, start)
     points = [(x, y)]
-    for _ in range(300):
+    for _ in range(200):
         speed = math.hypot(a * x + b * y, c * x + d * y)
-        step = min(0.1 / speed, cap) if speed else cap
+        step = min(0.14 / speed, cap) if speed else cap
         if speed * step < 0.004:
             break
         A = transport_2x2(X, sign * step)
         x, y = A[0, 0] * x + A[0, 1] * y, A[1, 0] * x + A[1, 1] * y
         points.append((x, y))
-        if math.hypot(x, y) < 0.12 or math.hypot(x, y) > 3 * RING:
+        if math.hypot(x, y) < 0.12 or math.hypot(x, y) > 2 * RING:
             break
     return np.array(points[::sign])
 

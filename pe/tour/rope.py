@@ -89,6 +89,8 @@ def far_away(say):
         except IndexError as error:
             return f"IndexError: {str(error).split(' for ')[0]}"
 
+    say.text("""q and k are random. rope turns them by their positions; a learned table adds to each the
+        vector of its position (random numbers stand in for the 2000 learned vectors here).""")
     pairs = [(17, 14), (1003, 1000), (8300, 8297)]
     say.table(["t", "s", "score with rope", "score with a learned table of 2000"],
               [[f"{t}", f"{s}", rotary(t, s), table(t, s)] for t, s in pairs])

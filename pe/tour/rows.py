@@ -40,8 +40,8 @@ def six_rows(say):
     say.table(["X", "eigenvalues", "row", "kinds"], [
         [_matrix(X), _eigenvalues(answer), answer.row, ", ".join(answer.kinds)]
         for X, answer in [(X, pe.classify(X)) for X in more]])
-    say.notice("""rotation is the only row that does something, keeps all information and can never blow up. That
-        is the corner RoPE sits in.""")
+    say.notice("""rotation is the only row that does something, keeps all information and can never blow up.
+        That is the corner RoPE sits in.""")
     say.careful("""eigenvalues alone do not name a row: nothing and the slide both have 0 only. What a change
         of basis leaves alone is the Jordan structure, and the weights can absorb that change only as
         q' = P^T q, k' = P^-1 k, not when queries and keys are normalised or tied. Every exp(uX) can be

@@ -59,7 +59,7 @@ def _swap(x):
     return np.stack([-x[..., 1::2], x[..., 0::2]], axis=-1).reshape(x.shape)
 
 
-def _race(*runners, seconds=0.35):
+def _race(*runners, seconds=0.2):
     """Run each in turn until the time is up: its result, and its best time."""
     results, best = [run() for run in runners], [np.inf] * len(runners)
     end = time.perf_counter() + seconds

@@ -1,0 +1,78 @@
+"""Generators: from a matrix to a name, and from a name to a matrix.
+
+A linear, relative, continuous positional encoding is A(u) = exp(uX) for one real matrix X, the generator, and
+up to a change of basis X is its real Jordan form: so every encoding is a mixture of fades, turns and slides.
+`classify` names X, `transport` computes A(u), `encoding` splits it between query and key, and the
+constructors make X.
+
+Outside this fence are maps that are not linear, not relative or not continuous, and positions that depend on
+the content. That one kind has survived for years or scores best is a report about models, not a theorem about
+matrices.
+"""
+
+from .classification import Block, Classification
+from .classify import classify
+from .encoding import Encoding, encoding
+from .groups import GroupReport, check_group_axioms, group_law_residual, homomorphism_defect
+from .names import ROWS
+from .systems import (
+    alibi,
+    bloom,
+    conjugate,
+    damped_rope,
+    decay,
+    direct_sum,
+    fade,
+    forgetting,
+    grape,
+    jordan_rope,
+    llama,
+    mamba3,
+    mistral,
+    mpt,
+    nope,
+    plane,
+    qwen,
+    retnet,
+    rope,
+    sinusoidal,
+    slide,
+    turn,
+)
+from .transport import transport
+
+__all__ = [
+    "ROWS",
+    "Block",
+    "Classification",
+    "Encoding",
+    "GroupReport",
+    "alibi",
+    "bloom",
+    "check_group_axioms",
+    "classify",
+    "conjugate",
+    "damped_rope",
+    "decay",
+    "direct_sum",
+    "encoding",
+    "fade",
+    "forgetting",
+    "grape",
+    "group_law_residual",
+    "homomorphism_defect",
+    "jordan_rope",
+    "llama",
+    "mamba3",
+    "mistral",
+    "mpt",
+    "nope",
+    "plane",
+    "qwen",
+    "retnet",
+    "rope",
+    "sinusoidal",
+    "slide",
+    "transport",
+    "turn",
+]

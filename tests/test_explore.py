@@ -1,0 +1,462 @@
+"""The live figure in a real browser: opened from disk, with the network cut, moved by keyboard.
+
+The browser is any Chromium: PE_CHROMIUM, or `chromium`, `chromium-browser` or `google-chrome` on the path.
+With PE_CHROMIUM set, a browser that does not start is a failure, not a skip.
+"""
+
+import json
+import math
+import os
+import re
+import shutil
+import subprocess
+import sys
+from functools import cache
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from pe import explore
+from pe.explore import host
+from pe.plot import data, style, trajectories
+
+CHROMIUM = os.environ.get("PE_CHROMIUM") or next(
+    filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None)
+ENTRIES = {name: ([[a, b], [c, d]], u) for name, (a, b, c, d, u) in data.PRESETS.items()}
+ROOT = "document.querySelector('[data-pe] > div').firstChild.shadowRoot"
+MORE = {"fading slide": ([[-0.1, 1], [0, -0.1]], 10), "mixed": ([[1, 0], [0, -1]], 0.7),
+        "small": ([[-2, 0], [0, -0.0001]], 20), "large": ([[2, 2], [2, 2]], 20)}
+
+
+@pytest.fixture(scope="module")
+def browser():
+    api = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install playwright")
+    if CHROMIUM is None:
+        pytest.skip("needs a Chromium: apt-get install chromium, or set PE_CHROMIUM to one")
+    with api.sync_playwright() as player:
+        chromium = player.chromium.launch(executable_path=CHROMIUM, args=[
+            "--no-sandbox", "--disable-partial-raster", "--host-resolver-rules=MAP * ~NOTFOUND"])
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def open_page(browser, tmp_path):
+    """Open HTML from disk, offline; afterwards no request and no error may have been seen."""
+    contexts, requests, errors = [], [], []
+
+    def opener(html, *, clean=True, before=None, **options):
+        path = tmp_path / f"{len(contexts)}.html"
+        path.write_text(html, encoding="utf-8")
+        context = browser.new_context(viewport={"width": 900, "height": 1000}, **options)
+        contexts.append(context)
+        context.set_offline(True)
+        page = context.new_page()
+        if clean:
+            page.on("request", lambda request: requests.append(request.url))
+            page.on("console", lambda message: errors.append(message.text))
+            page.on("pageerror", lambda error: errors.append(str(error)))
+        if before:
+            page.add_init_script(before)
+        page.goto(path.as_uri())
+        return page
+
+    yield opener
+    for context in contexts:
+        context.close()
+    assert [url for url in requests if not url.startswith(("file:", "data:", "blob:"))] == []
+    assert errors == []
+
+
+@cache
+def figure_page(preset="turn"):
+    return host.page("The generator", [explore.generator(preset)])
+
+def custom_page(X, u):
+    return host.page("The generator", [explore.generator(X=X, u=u)])
+
+
+def printed(page):
+    """Read the numbers of the live figure back from the page."""
+    values = {key: page.get_by_test_id(key).inner_text() for key in data.generator(np.eye(2)).numbers()}
+    return values | {"A": " ".join(values["A"].split())}
+
+
+def state(page):
+    a, b, c, d, u = (float(page.get_by_test_id(f"number-{key}").input_value()) for key in "abcdu")
+    return [[a, b], [c, d]], u
+
+
+def check(page):
+    """Everything printed must be what `pe.plot.data` says for the state of the inputs."""
+    X, u = state(page)
+    shown = data.generator(X, u)
+    assert printed(page) == {key: text for key, (_, text) in shown.numbers().items()}
+    assert page.get_by_test_id("title").inner_text() == shown.words["title"]
+    assert page.get_by_test_id("notice").inner_text() == shown.words["notice"]
+    assert page.get_by_test_id("kind").inner_text() == f"{shown.name} → {shown.words['model']}"
+    return shown
+
+
+def picture(page):
+    """The portrait as SVG text and as pixels."""
+    page.evaluate(f"{ROOT}.activeElement?.blur()")
+    portrait = page.get_by_test_id("portrait")
+    return portrait.inner_html(), portrait.screenshot(animations="disabled")
+
+
+def test_the_network_is_cut(open_page):
+    page = open_page("<p>control</p>", clean=False)
+    seen, failed = [], []
+    page.on("request", lambda r: seen.append(r.url))
+    page.on("requestfailed", lambda r: failed.append(r.failure))
+    page.set_content('<img src="http://example.org/a.png"><script src="http://example.org/a.js"></script>')
+    assert len(seen) == 2 and len(failed) == 2 and all("net::ERR" in reason for reason in failed)
+
+
+@pytest.mark.parametrize("name", [*ENTRIES, *MORE])
+def test_numbers_in_the_page(open_page, name):
+    X, u = (ENTRIES | MORE)[name]
+    page = open_page(custom_page(X, u))
+    assert state(page) == (X, u)
+    shown = check(page)
+    labels = [label for label, _ in shown.numbers().values()]
+    assert [text.strip() for text in page.locator("dt").all_inner_texts()] == labels
+    pressed = page.locator("button[aria-pressed=true]").all_inner_texts()
+    assert pressed == ([name.replace("+", " + ")] if name in ENTRIES else [])
+
+
+@pytest.mark.parametrize("key", "abcdu")
+def test_every_slider_moves_by_keyboard(open_page, key):
+    page = open_page(figure_page("turn+fade"))
+    low, high, step = data.LIMITS["u" if key == "u" else "entry"]
+    start = explore.generator("turn+fade").state[key]
+    slider, number = page.get_by_test_id(f"range-{key}"), page.get_by_test_id(f"number-{key}")
+    before = picture(page)
+    slider.focus()
+    for _ in range(5):
+        page.keyboard.press("ArrowRight")
+    assert float(number.input_value()) == pytest.approx(start + 5 * step)
+    assert slider.get_attribute("aria-valuetext").startswith(f"{key} = ")
+    check(page)
+    moved = picture(page)
+    assert moved[0] != before[0] and moved[1] != before[1]
+    slider.focus()
+    for press in ("ArrowUp", "ArrowDown", *["ArrowLeft"] * 5):
+        page.keyboard.press(press)
+    assert float(number.input_value()) == start
+    check(page)
+    after = picture(page)
+    assert after[0] == before[0] and after[1] == before[1], "the picture did not come back"
+    slider.focus()
+    page.keyboard.press("PageUp")
+    assert float(number.input_value()) > start + 2 * step
+    check(page)
+    for press, end in (("Home", low), ("End", high)):
+        page.keyboard.press(press)
+        assert float(number.input_value()) == end
+        check(page)
+
+
+def test_typed_numbers(open_page):
+    page = open_page(figure_page("slide"))
+    number = page.get_by_test_id("number-a")
+    number.fill("0.3333")
+    number.press("Tab")
+    assert state(page)[0][0][0] == 0.3333 and check(page).kind == "explode"
+    number.fill("-1e-3")
+    assert check(page).kind == "fade"
+    number.fill("7")
+    number.press("Tab")
+    assert number.input_value() == "2"
+    number.fill("")
+    number.press("Tab")
+    assert number.input_value() == "2", "an empty box falls back on the last number"
+    check(page)
+
+
+def test_decimals_decide_the_class(open_page):
+    X = [[0.3, 0.1], [-0.9, -0.3]]     # in floating point its discriminant is -6e-17
+    page = open_page(custom_page(X, 1))
+    assert check(page).kind == "slide"
+    page.get_by_test_id("range-b").focus()
+    page.keyboard.press("ArrowRight")
+    assert check(page).kind != "slide"
+
+
+def test_presets_and_change_of_basis(open_page):
+    page = open_page(figure_page("nothing"))
+    for name, (X, u) in ENTRIES.items():
+        page.get_by_role("button", name=name.replace("+", " + "), exact=True).focus()
+        page.keyboard.press("Enter")
+        assert state(page) == (X, u)
+        before = check(page)
+        assert page.get_by_test_id("said").inner_text().startswith(before.name)
+        page.get_by_test_id("basis").focus()
+        page.keyboard.press("Enter")
+        after = check(page)
+        P = np.array([[1, 0.5], [0, 1]])
+        np.testing.assert_allclose(after.X, P @ X @ np.linalg.inv(P), atol=1e-15)
+        same = ("eigenvalues", "trace-det", "directions", "half-life", "period")
+        assert all(before.numbers()[key] == after.numbers()[key] for key in same) and after.kind == name
+        page.keyboard.press("Enter")
+        assert state(page) == (X, u)
+    page.get_by_test_id("number-c").fill("2")
+    page.get_by_test_id("number-a").fill("2")
+    assert page.get_by_test_id("basis").is_disabled(), "an entry would leave the sliders"
+
+
+def test_play(open_page):
+    page = open_page(figure_page("turn"))
+    play, number = page.get_by_test_id("play"), page.get_by_test_id("number-u")
+    number.fill("19.5")
+    play.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_function(f"{ROOT}.querySelector('[data-testid=number-u]').value === '20'")
+    assert play.inner_text() == "play"
+    check(page)
+    play.click()
+    assert play.inner_text() == "pause"
+    page.wait_for_function(f"{ROOT}.querySelector('[data-testid=number-u]').value < 10")
+    play.click()
+    held = number.input_value()
+    page.wait_for_timeout(60)
+    assert number.input_value() == held and check(page).kind == "turn"
+
+
+def test_reduced_motion_steps(open_page):
+    page = open_page(figure_page("turn"), reduced_motion="reduce")
+    play = page.get_by_test_id("play")
+    assert play.inner_text() == "step"
+    play.click()
+    assert state(page)[1] == 1.3
+    page.wait_for_timeout(60)
+    assert state(page)[1] == 1.3 and check(page)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_light_and_dark(open_page, scheme):
+    card = f"getComputedStyle({ROOT}.querySelector('.card'))"
+    page = open_page(figure_page(), color_scheme=scheme)
+    other = {"light": "dark", "dark": "light"}[scheme]
+
+    def rgb(theme):
+        colour = style.PALETTE[theme]["card"]
+        return "rgb({}, {}, {})".format(*(int(colour[i : i + 2], 16) for i in (1, 3, 5)))
+
+    assert page.evaluate(f"{card}.backgroundColor") == rgb(scheme)
+    # a notebook that says which theme it has is believed before the system
+    html = figure_page().replace("<body>", f'<body data-jp-theme-light="{str(other == "light").lower()}">')
+    assert open_page(html, color_scheme=scheme).evaluate(f"{card}.backgroundColor") == rgb(other)
+
+
+@pytest.mark.parametrize("width", [320, 420, 700, 980])
+def test_no_sideways_scroll(open_page, width):
+    page = open_page(figure_page("explode"))
+    page.set_viewport_size({"width": width, "height": 900})
+    page.wait_for_timeout(50)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    box, label = page.get_by_test_id("portrait").bounding_box(), page.locator("svg text").first
+    assert box["width"] == pytest.approx(box["height"], abs=1)
+    assert label.evaluate("e => getComputedStyle(e).fontSize") == "12px", "type must not shrink"
+
+
+def test_without_scripts_the_picture_stands(open_page):
+    page = open_page(figure_page("slide"), java_script_enabled=False)
+    image = page.locator("figure img")
+    assert image.is_visible() and image.bounding_box()["width"] > 300
+    assert "A slide drifts" in image.get_attribute("alt") and "(2.2000, 1.0000)" in image.get_attribute("alt")
+    assert page.locator("figure table").is_visible()
+    expected = dict(explore.generator("slide").rows())
+    rows = page.locator("figure tr").all()
+    assert {row.locator("th").inner_text(): row.locator("td").inner_text() for row in rows} == expected
+
+
+def test_a_failing_script_gives_the_picture_back(open_page):
+    page = open_page(figure_page(), clean=False, before="delete window.ResizeObserver")
+    assert page.locator("figure img").is_visible() and page.locator("[data-pe] > div").count() == 0
+
+
+def test_two_equal_figures_are_both_alive_and_separate(open_page):
+    one, other = explore.generator("turn"), explore.generator("fade")
+    page = open_page(host.page("Three", [one, one, other]))
+    assert page.locator("[data-live]").count() == 3
+    page.get_by_test_id("range-u").nth(1).focus()
+    page.keyboard.press("End")
+    values = [page.get_by_test_id("number-u").nth(i).input_value() for i in range(3)]
+    assert values == ["0.8", "20", "5"]
+    assert page.locator("[data-pe] > div > div[data-lm-suppress-shortcuts=true]").count() == 3
+
+
+def arithmetic():
+    return host._source("generator.js").split("// ---- drawing ----")[0]
+
+
+def test_arithmetic_against_its_twin(open_page):
+    rng = np.random.default_rng(11)
+    cases = [*rng.uniform(-2, 2, (200, 2, 2)), *np.round(rng.uniform(-2, 2, (150, 2, 2)), 2),
+             *(rng.integers(-4, 5, (150, 2, 2)) / 4)]
+    cases += [np.array(X, float) for X, _ in (ENTRIES | MORE).values()]
+    gaps = rng.uniform(0, 20, len(cases))
+    page = open_page("<p>arithmetic</p>")
+    found = page.evaluate(f"cases => {{ {arithmetic()}\n return cases.map(([X, u]) => {{ const s = study(X);"
+                          "return [transport(X, u), s, numbers(X, u, s)]; }) }",
+                          [[X.ravel().tolist(), u] for X, u in zip(cases, gaps.tolist(), strict=True)])
+    kinds = set()
+    for X, u, (A, study, texts) in zip(cases, gaps, found, strict=True):
+        mine = data.transport_2x2(X, u)
+        assert np.abs(np.reshape(A, (2, 2)) - mine).max() <= 1e-13 * np.abs(mine).max()
+        shown = data.generator(X, u)
+        kinds.add(shown.kind)
+        assert study["kind"] == shown.kind
+        differ = [key for key, (_, text) in shown.numbers().items() if texts[key] != text]
+        assert not differ, (X.tolist(), u, differ, texts)
+    assert kinds == set(data.KINDS)
+
+
+def test_trajectories_against_their_twin(open_page):
+    shapes = [X for X, _ in (ENTRIES | MORE).values()]
+    shapes += [[[-1, 0.5], [0, 0]], [[-1, 0.8], [0.3, -0.5]], [[-0.1, 2], [0, -0.3]], [[0, 1], [-0.05, 0]],
+               [[0.05, 1], [-1, 0.05]], [[0, 0], [-1, 0]]]
+    page = open_page("<p>arithmetic</p>")
+    found = page.evaluate(f"shapes => {{ {arithmetic()}\n return shapes.map((X) => {{ const s = study(X);"
+                          "const c = flow(X, s); return [c, heads(c), still(s)]; }) }",
+                          [np.ravel(X).tolist() for X in shapes])
+    for X, (curves, marks, fixed) in zip(shapes, found, strict=True):
+        mine = trajectories.flow(X)
+        for theirs, curve in zip(curves, mine, strict=True):
+            np.testing.assert_allclose(theirs, curve, atol=1e-9)
+        np.testing.assert_allclose(np.reshape(marks, (-1, 3)), trajectories.heads(mine), atol=1e-9)
+        np.testing.assert_allclose(fixed, trajectories.still(X), atol=1e-12)
+
+
+def test_decimals_against_their_twin(open_page):
+    sizes = np.random.default_rng(2).choice([-1, 1], 400) * 10.0 ** np.linspace(-12, 12, 400)
+    values = [*sizes.tolist(), 0.0, 0.03125, 0.0099999, 99999.99999, 1e-6, 9.9999e-7]
+    page = open_page("<p>arithmetic</p>")
+    found = page.evaluate(f"values => {{ {arithmetic()}\n return values.map(decimals); }}", values)
+    assert found == [data.decimals(v) for v in values]
+
+
+def test_the_module_serves_other_hosts(open_page):
+    """The same file is an ES module whose default export renders from a model and cleans up after itself."""
+    page = open_page("<main></main>")
+    explorer = explore.generator("slide")
+    assert page.evaluate("""async ([source, state, config]) => {
+        const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
+        const { default: module } = await import(url);
+        const values = { ...state, config }, events = new Map(), el = document.querySelector("main");
+        const model = { get: (k) => values[k], set: (k, v) => { values[k] = v; }, save_changes() {},
+          on: (name, f) => events.set(name, f), off: (name) => events.delete(name) };
+        const clean = module.render({ model, el });
+        const text = (id) => el.firstChild.shadowRoot.querySelector(`[data-testid=${id}]`).textContent;
+        const first = text("x");
+        values.u = 2;
+        events.get("change:u")();
+        const second = text("x"), listening = events.size;
+        clean();
+        return [first, second, listening, events.size];
+    }""", [host._source("generator.js"), explorer.state, explorer.config]) == [
+        "(2.2000, 1.0000)", "(3.0000, 1.0000)", 5, 0]
+    assert host.script([explorer]).count(arithmetic()) == 1, "both hosts carry the same bytes"
+
+
+def test_accessibility(open_page):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright",
+                              reason="needs axe: pip install axe-playwright-python")
+    table = ("table", ["X", "class"], [["0 1; 0 0", "slide"]])
+    for scheme in ("light", "dark"):
+        page = open_page(host.page("Turn, fade, slide", [explore.generator(), ("heading", "Rows"), table]),
+                         color_scheme=scheme)
+        found = axe.Axe().run(page).response["violations"]
+        assert [(v["id"], v["impact"]) for v in found] == []
+
+
+class Text(HTMLParser):
+    """Collect tags, and text outside of scripts and styles."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.tags, self.words = [], []
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+
+    def handle_data(self, words):
+        if self.tags and self.tags[-1] not in ("script", "style") and words.strip():
+            self.words.append(words.strip())
+
+
+def test_page_of_parts(open_page):
+    parts = [("heading", "Rows & <ranks>"), ("text", "a < b\nc"), explore.generator(),
+             ("table", ["X", "class"], [["[[0, 1], [0, 0]]", "slide"], [1, "<b>"]])]
+    html = explore.page("Turn <fade>", parts)
+    words = Text(html).words
+    for expected in ("Turn <fade>", "Rows & <ranks>", "a < b\nc", "[[0, 1], [0, 0]]", "slide", "1", "<b>"):
+        assert expected in words
+    assert words.index("Rows & <ranks>") < words.index("a < b\nc") < words.index("slide")
+    page = open_page(html)
+    check(page)
+    assert page.locator("main h1").inner_text() == "Turn <fade>" and page.locator("main > h2").count() == 1
+    for part in (("heading", 3), "text", ("tables", [], []), None):
+        with pytest.raises(TypeError, match=r"parts\[1\] must be an Explorer"):
+            explore.page("x", [("text", "fine"), part])
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_size_and_self_containment(tmp_path, name):
+    path = explore.generator(name).save(tmp_path / "figure.html")
+    html = path.read_bytes().decode()
+    assert len(html.encode()) < 150_000 and "\r" not in html
+    assert not re.search(r"https?:|@import|url\(|<link|\bfetch\(|localStorage|<iframe", html)
+    assert not re.search(r'\s(src|href)="(?!data:)', html)
+    core = html[html.index("<script>") + 8 : html.rindex("</script>")]
+    assert "</script" not in core and "<!--" not in core and len(core.encode()) < 40_000
+    assert html.count("<script") == 1 and "eval(" not in core and "export default" not in core
+
+
+def test_bytes_are_deterministic(tmp_path):
+    code = ("import sys, pathlib, pe; pe.explore.generator('fade').save(sys.argv[1]); "
+            "pathlib.Path(sys.argv[1] + '.cell').write_text(pe.explore.generator('fade').html())")
+    for seed in "12":
+        subprocess.run([sys.executable, "-c", code, str(tmp_path / seed)], check=True,
+                       env=os.environ | {"PYTHONHASHSEED": seed})
+    for ending in ("", ".cell"):
+        assert (tmp_path / f"1{ending}").read_bytes() == (tmp_path / f"2{ending}").read_bytes()
+    assert host.identity(explore.generator("fade")) != host.identity(explore.generator("turn"))
+
+
+def test_explorer_in_a_notebook():
+    explorer = explore.generator("turn+fade")
+    bundle, metadata = explorer._repr_mimebundle_()
+    assert bundle["text/html"] == explorer.html() == explorer._repr_html_()
+    assert bundle["image/png"].startswith(b"\x89PNG")
+    assert "spirals in" in metadata["image/png"]["vscode_altText"]
+    assert bundle["text/plain"] == repr(explorer) and "0x" not in repr(explorer)
+    assert explorer.describe() == ("turn + fade (damped RoPE): X = [[-0.1, -0.5], [0.5, -0.1]], eigenvalues "
+                                   "−0.1000 ± 0.5000 i; at u = 3, x(u) = (−0.6866, 0.7914).")
+    assert explorer.state == {"a": -0.1, "b": -0.5, "c": 0.5, "d": -0.1, "u": 3.0}
+    assert explorer.data().kind == "turn+fade" and explorer.static().data.u == 3
+    json.dumps([explorer.state, explorer.config])
+    assert not hasattr(explorer, "widget")
+
+
+def test_without_matplotlib(monkeypatch):
+    monkeypatch.setattr("pe.explore.explorer.find_spec", lambda name: None)
+    explorer = explore.generator("fade")
+    bundle, _ = explorer._repr_mimebundle_()
+    assert "image/png" not in bundle and "<img" not in explorer.html() and "<table>" in explorer.html()
+
+
+@pytest.mark.parametrize("given, message", [
+    ({"preset": "spin"}, "one of 'turn', 'fade', 'slide', 'turn.fade', 'nothing', 'explode', got 'spin'"),
+    ({"X": [[3, 0], [0, 0]]}, r"entry a of X = \[\[a, b\], \[c, d\]\] must lie in \[-2, 2\], got 3.0"),
+    ({"X": [[0, 0], [0, math.nan]]}, "entry d of X .* got nan"),
+    ({"X": [1, 2]}, r"X must have shape \(2, 2\), got \(2,\)"),
+    ({"u": -1}, r"u must lie in \[0, 20\], got -1.0"),
+])
+def test_bad_input(given, message):
+    with pytest.raises(ValueError, match=message):
+        explore.generator(**given)
