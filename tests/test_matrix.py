@@ -88,16 +88,21 @@ def alibi(M, N, D, V, dtype, causal=True):
 
 
 def attend(M, N, D, V, dtype, *extras, **keywords):
-    """Grouped heads: four read two; the rest of the call is named by extras."""
+    """Grouped heads: four read two; the rest of the call is named by extras.
+
+    With a rope, masks and query positions are shared by the heads.
+    """
+    heads = 4
     if "rope" in extras:
-        D = planes(D)
+        D, heads = planes(D), 1
         keywords["rope"] = pe.Rope(D, layout="half", base=100.0)
     values = {"q": normal(2, 4, M, D, dtype=dtype), "k": normal(2, 2, N, D, dtype=dtype, seed=1),
               "v": normal(1, 2, N, V, dtype=dtype, seed=2)}
     bias = normal(2, 4, M, N, dtype=dtype, seed=3)
     bias[bias > 1.5] = -np.inf
-    options = {"mask": normal(2, 1, M, N, seed=4) < 0.5, "bias": bias, "alibi_slopes": pe.alibi_slopes(4),
-               "decay_rate": np.array([0.0, 0.25, 0.5, 1.0], "f4"), "q_positions": np.arange(M) + 0.5 * N,
+    options = {"mask": normal(2, heads, M, N, seed=4) < 0.5, "bias": bias, "alibi_slopes": pe.alibi_slopes(4),
+               "decay_rate": np.array([0.0, 0.25, 0.5, 1.0], "f4"),
+               "q_positions": np.arange(M) + 0.5 * N + normal(2, heads, 1),
                "k_positions": np.sort(N * abs(normal(2, 2, N)))}
     return values | {name: options[name] for name in extras if name != "rope"}, keywords
 

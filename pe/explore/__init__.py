@@ -43,7 +43,7 @@ def generator(preset="turn", *, X=None, u=None):
     Notes
     -----
     The picture is that of source document 1 (The Dog, the Man, and the Clock), where a turn by +u is drawn.
-    The score of `pe.apply_rope` carries its mirror image, ``pe.Rope.generator()``: same eigenvalues, same class.
+    The score of `pe.apply_rope` carries its mirror image, ``pe.Rope.generator()``, of the same class.
 
     Examples
     --------

@@ -103,6 +103,7 @@ class Explorer:
         return path
 
     def __repr__(self):
+        """Show `describe()`: no address, so that notebooks come out the same each time."""
         return f"<Explorer {self.describe()}>"
 
     def _repr_html_(self):

@@ -45,7 +45,7 @@ body{margin:0;background:var(--card);color:var(--ink);font:15px/1.55 %(sans)s}
 main{max-width:860px;margin:0 auto;padding:28px 20px 56px}
 h1{font-size:26px;line-height:1.25;margin:0 0 20px;font-weight:600}
 h2{font-size:18px;line-height:1.3;margin:36px 0 8px;font-weight:600}
-p{margin:8px 0;max-width:44em;white-space:pre-line}
+p{margin:8px 0;max-width:44em;white-space:pre-line} figure + p{margin-top:28px}
 .wide{overflow-x:auto;margin:12px 0} .wide:focus-visible{outline:2px solid var(--turn);outline-offset:2px}
 table{border-collapse:collapse;font:13px/1.4 %(mono)s;font-variant-numeric:tabular-nums}
 th,td{padding:5px 14px 5px 0;text-align:left;border-bottom:1px solid var(--grid);vertical-align:top}

@@ -73,7 +73,7 @@ class Classification:
     basis, jordan : ndarray, shape (n, n)
         X basis = basis jordan, the real Jordan form.
     residual : float
-        ||X P - P J|| / (||X|| ||P||).
+        ||X P - P J|| / (||X|| ||P||), Frobenius norms but for the spectral norm of X.
     cond : float
         Condition number of the basis.
     backward_error : float

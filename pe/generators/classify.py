@@ -61,7 +61,9 @@ def classify(X, *, rtol: float | None = None, horizon: float | None = None):
         Real and finite; never modified. A stack gives an object array of answers with the stack's shape.
     rtol : float, optional
         Relative backward error on the spectral norm of X. The answer is the most degenerate structure that
-        some X + E with ||E|| <= rtol ||X|| has exactly. Default 10 n eps of the dtype X came in.
+        some X + E with ||E|| <= rtol ||X|| has exactly. Default 10 n eps of the dtype X came in; if that gives
+        no certain answer, up to 1000 times as much is tried, since a basis of condition kappa costs kappa
+        roundings. `Classification.rtol` says which was used.
     horizon : float, optional
         A span of positions; matrices closer than 1e-6 / horizon are then one and the same, so that rates
         without a visible effect over the span are "nothing". A relative tolerance cannot see scale:
@@ -74,7 +76,7 @@ def classify(X, *, rtol: float | None = None, horizon: float | None = None):
     Raises
     ------
     ValueError
-        X is not square, not finite, or rtol or horizon is not positive.
+        X is not square, not finite, rtol is not between 0 and 1, or horizon is not positive and finite.
     TypeError
         X is not real numbers.
 
@@ -103,13 +105,12 @@ def classify(X, *, rtol: float | None = None, horizon: float | None = None):
     """
     matrices, unit = as_generators(X)
     n = matrices.shape[-1]
-    default = 10 * n * unit
-    tolerances = (
-        [_positive(rtol, "rtol", default)]
-        if rtol is not None
-        else [default * k for k in WIDENINGS if k == 1 or default * k <= WIDEST * unit]
-    )
-    resolution = EFFECT / _positive(horizon, "horizon", np.inf)
+    if rtol is None:
+        default = 10 * n * unit
+        tolerances = [default * k for k in WIDENINGS if k == 1 or default * k <= WIDEST * unit]
+    else:
+        tolerances = [_between(rtol, "rtol", 1.0)]
+    resolution = 0.0 if horizon is None else EFFECT / _between(horizon, "horizon", np.inf)
     if matrices.ndim == 2:
         return _first_certain(matrices, tolerances, resolution)
     answers = np.empty(matrices.shape[:-2], dtype=object)
@@ -118,23 +119,22 @@ def classify(X, *, rtol: float | None = None, horizon: float | None = None):
     return answers
 
 
-def _positive(value, name, default):
-    if value is None:
-        return default
+def _between(value, name, limit):
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise TypeError(f"{name} is {value!r}; expected a positive number")
-    if not 0 < value < np.inf:
-        raise ValueError(f"{name} is {value!r}; expected a positive finite number")
+    if not 0 < value < limit:
+        raise ValueError(f"{name} is {value!r}; expected a number above 0 and below {limit:g}")
     return float(value)
 
 
 def _first_certain(X: np.ndarray, tolerances: list[float], resolution: float) -> Classification:
     """Answer at the first tolerance where it is certain, else at the first tolerance."""
-    first = answer = _classify(X, tolerances[0], resolution)
-    for rtol in tolerances[1:]:
-        if not answer.ambiguous or first.scaling_sensitive:
-            break
-        answer = _classify(X, rtol, resolution)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        first = answer = _classify(X, tolerances[0], resolution)
+        for rtol in tolerances[1:]:
+            if not answer.ambiguous or first.scaling_sensitive:
+                break
+            answer = _classify(X, rtol, resolution)
     return first if answer.ambiguous else answer
 
 
@@ -163,7 +163,8 @@ def _classify(X: np.ndarray, rtol: float, resolution: float) -> Classification:
                 for value, vectors in _real_chains(e, chain):
                     blocks.append(_block(value, size, e, exponent, certain, alternatives))
                     columns.append(_scaled_chain(vectors, where, len(X), size, exponent))
-    return _assemble(X, scaled, exponent, norm, blocks, columns, limits, error, scaling_sensitive)
+    normal = all(form.normal for _, form in parts)
+    return _assemble(X, scaled, exponent, norm, blocks, columns, limits, error, scaling_sensitive, normal)
 
 
 def scale_by_power_of_two(X: np.ndarray) -> tuple[np.ndarray, int]:
@@ -211,17 +212,16 @@ class Limits:
 
 def _reading_by_own_scale(form: Form, limits: Limits, norm: float) -> set | None:
     """Names by the component's own norm, after a diagonal scaling if that shrinks it much; None if moot."""
-    own = float(np.linalg.norm(form.X, 2))
+    own = np.linalg.norm(form.X)
     if own == 0:
         return None
-    balanced = matrix_balance(form.X, permute=False)[0]
-    size = float(np.linalg.norm(balanced, 2))
-    if size > UNBALANCED * own:
+    own_scale = matrix_balance(form.X, permute=False)[0]
+    if np.linalg.norm(own_scale) > UNBALANCED * own:
         if own > norm / 2:
             return None
-        balanced, size = form.X, own
-    tolerance = limits.at(size)
-    return _names(Form(balanced, tolerance).read(tolerance))
+        own_scale = form.X
+    tolerance = limits.at(float(np.linalg.norm(own_scale, 2)))
+    return _names(Form(own_scale, tolerance).read(tolerance))
 
 
 def _names(found: list[Eigenvalue]) -> set:
@@ -274,7 +274,7 @@ def _block(value, size, e, exponent, certain, alternatives):
     )
 
 
-def _assemble(X, scaled, exponent, norm, blocks, columns, limits, error, scaling_sensitive):
+def _assemble(X, scaled, exponent, norm, blocks, columns, limits, error, scaling_sensitive, normal):
     order = sorted(range(len(blocks)), key=lambda i: (-blocks[i].theta, blocks[i].gamma, -blocks[i].size))
     n = len(X)
     basis = np.hstack([np.zeros((n, 0)), *(columns[i] for i in order)])
@@ -287,7 +287,7 @@ def _assemble(X, scaled, exponent, norm, blocks, columns, limits, error, scaling
     residual = 0.0
     if norm:
         difference = np.ldexp(X @ basis - basis @ jordan, -exponent)
-        residual = float(np.linalg.norm(difference, 2) / (norm * (np.linalg.norm(basis, 2) or 1.0)))
+        residual = float(np.linalg.norm(difference) / (norm * (np.linalg.norm(basis) or 1.0)))
     if residual > MARGIN * limits.tolerance / (norm or 1.0):
         placed = [replace(block, certain=False) for block in placed]
     symmetric = np.linalg.eigvalsh((scaled + scaled.T) / 2) if n else np.array([-np.inf])
@@ -299,7 +299,7 @@ def _assemble(X, scaled, exponent, norm, blocks, columns, limits, error, scaling
         cond=float(np.linalg.cond(basis)) if n else 1.0,
         backward_error=float(error) / norm if norm else 0.0,
         scaling_sensitive=bool(scaling_sensitive),
-        is_normal=bool(np.linalg.norm(scaled @ scaled.T - scaled.T @ scaled) <= limits.rtol * norm**2),
+        is_normal=normal,
         is_skew=bool(np.linalg.norm(scaled + scaled.T) <= limits.rounding),
         spectral_abscissa=max((-block.gamma for block in placed), default=-np.inf) + 0.0,
         numerical_abscissa=float(np.ldexp(symmetric[-1], exponent)),

@@ -236,13 +236,16 @@ def invariant_subspaces(spec: Spectrum, clusters: list[Cluster]) -> list[tuple[n
         x, scale, _ = lapack.ztrsyl(
             spec.T[:start, :start], spec.T[start:stop, start:stop], -spec.T[:start, start:stop], isgn=-1
         )
-        Y[:start, start:stop] = x / scale
+        # Where eigenvalues are all but equal, any norm beyond use will do.
+        Y[:start, start:stop] = x * min(1 / max(scale, 1e-300), 1e100 / max(np.max(np.abs(x)), 1e-200))
     R = spec.Z @ Y
     L = lapack.ztrtri(Y, unitdiag=1)[0] @ spec.Z.conj().T
     spaces = []
     for c in clusters:
         Q, S = np.linalg.qr(R[:, c.start : c.stop])
-        spaces.append((Q, max(1.0, float(np.linalg.norm(S @ L[c.start : c.stop], 2)))))
+        projector = S @ L[c.start : c.stop]
+        norm = float(np.linalg.norm(projector, 2)) if np.all(np.isfinite(projector)) else np.inf
+        spaces.append((Q, max(1.0, norm)))
     return spaces
 
 

@@ -78,7 +78,8 @@ def transport(X, t) -> np.ndarray:
     if not out.size:
         return out
     scaled, exponent = scale_by_power_of_two(matrix)
-    ticks = np.ldexp(times, exponent)
+    with np.errstate(over="ignore"):
+        ticks = np.nan_to_num(np.ldexp(times, exponent))  # overflow is the largest number, so that 0 t stays 0
     tolerance = 10 * len(matrix) * unit * float(np.linalg.norm(scaled, 2))
     for where in components(scaled):
         out[..., where[:, None], where] = _exponential(scaled[np.ix_(where, where)], tolerance)(ticks)
@@ -155,8 +156,11 @@ def _one_eigenvalue(X, value, size):
         powers.append(powers[-1] @ N / r)
 
     def at(t):
-        t = t[..., None, None]
-        return _grown(sum(t**r * power for r, power in enumerate(powers)), value * t[..., 0, 0])
+        total = np.zeros((*t.shape, *N.shape))
+        with np.errstate(over="ignore", invalid="ignore"):
+            for r, power in enumerate(powers):
+                total += np.where(power == 0, 0.0, t[..., None, None] ** r * power)
+        return _grown(total, value * t)
 
     return at
 

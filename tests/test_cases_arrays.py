@@ -1,0 +1,256 @@
+"""Faults that other libraries have had: strides, dtypes, out, threads and processes. (C64 to C87)
+
+Each was reported in public; `test_cases` has those about rotations, positions, masks and biases.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import warnings
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import pe
+
+BF16 = np.dtype(ml_dtypes.bfloat16)
+DTYPES = [np.dtype(np.float16), BF16, np.dtype(np.float32), np.dtype(np.float64)]
+
+
+def normal(*shape, dtype=np.float64, seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype(dtype)
+
+
+def near(actual, wanted, digits=0.0):
+    """Equal to within the rounding of the dtype and of the digits that wanted is written with."""
+    reach = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2e-6, "float64": 1e-12}[actual.dtype.name]
+    np.testing.assert_allclose(actual.astype(float), wanted, rtol=reach, atol=reach / 8 + digits)
+
+
+# G. Memory layout of arrays
+
+
+STRIDED = {
+    "transposed": lambda a: np.ascontiguousarray(a.swapaxes(0, -2)).swapaxes(0, -2) if a.ndim > 1 else a,
+    "fortran": np.asfortranarray, "step 2": lambda a: np.repeat(a, 2, axis=-1)[..., ::2],
+    "backwards": lambda a: np.ascontiguousarray(a[..., ::-1])[..., ::-1],
+    "rows backwards": lambda a: np.ascontiguousarray(a[::-1])[::-1]}
+
+
+@pytest.mark.parametrize("strided", STRIDED)
+def test_c64_c65_strides(strided):
+    change = STRIDED[strided]
+    operands = {"q": normal(2, 3, 5, 8), "k": normal(2, 3, 5, 8, seed=1), "v": normal(2, 3, 5, 8, seed=2),
+                "bias": normal(2, 3, 5, 5, seed=3), "mask": normal(2, 3, 5, 5, seed=4) < 1,
+                "q_positions": normal(5), "k_positions": normal(5, seed=5), "alibi_slopes": abs(normal(3))}
+    wanted = pe.attention(**operands)
+    for name in operands:
+        assert np.array_equal(pe.attention(**operands | {name: change(operands[name])}), wanted), name
+    assert np.array_equal(pe.attention(**{name: change(a) for name, a in operands.items()}), wanted)
+
+    x, points = operands["q"], operands["q_positions"]
+    wanted = pe.apply_rope(x, positions=points)
+    assert np.array_equal(pe.apply_rope(change(x), positions=change(points)), wanted)
+    out = change(np.zeros_like(x))
+    assert pe.apply_rope(x, positions=points, out=out) is out
+    assert np.array_equal(out, wanted)
+
+
+@pytest.mark.parametrize("size", [2, 4, 8])
+def test_c66_byte_swapped(size):
+    x = normal(2, 5, 8, dtype=f"f{size}")
+    swapped = x.astype(f">f{size}")
+    points, bias = np.arange(5), normal(5, 5, dtype="f4")
+    turned = pe.apply_rope(x, positions=points)
+    attended = pe.attention(x, x, x, bias=bias)
+    result = pe.apply_rope(swapped, positions=points.astype(">i8"))
+    assert result.dtype.isnative
+    assert np.array_equal(result, turned)
+    assert np.array_equal(pe.attention(swapped, swapped, swapped, bias=bias.astype(">f4")), attended)
+    out = np.empty_like(swapped)
+    assert pe.apply_rope(x, positions=points, out=out) is out
+    assert np.array_equal(out, turned)
+    assert pe.attention(x, x, x, bias=bias, out=out) is out
+    assert np.array_equal(out, attended)
+
+
+def test_c68_read_only(tmp_path):
+    x = normal(2, 5, 8)
+    locked = x.copy()
+    locked.flags.writeable = False
+    (tmp_path / "x").write_bytes(x.tobytes())
+    mapped = np.memmap(tmp_path / "x", np.float64, "r", shape=x.shape)
+    for call in (lambda x, **out: pe.apply_rope(x, positions=np.arange(5), **out),
+                 lambda x, **out: pe.attention(x, x, x, **out)):
+        for a in (locked, mapped):
+            assert np.array_equal(call(a), call(x))
+            for values in (a, x):
+                with pytest.raises(ValueError, match="read-only"):
+                    call(values, out=a)
+            assert np.array_equal(a, x)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("layout", ["interleaved", "half"])
+def test_c69_in_place(layout, dtype):
+    x = np.array([1, 0], dtype)
+    assert pe.apply_rope(x, positions=[1], layout=layout, out=x) is x
+    near(x, [0.540302, 0.841471], 5e-7)
+    for D in (2, 16, 34, 66):
+        x = normal(3, 20, D, dtype=dtype)
+        wanted = pe.apply_rope(x, positions=np.arange(20), layout=layout)
+        pe.apply_rope(x, positions=np.arange(20), layout=layout, out=x)
+        assert x.tobytes() == wanted.tobytes()
+    for target in range(3):
+        values = [normal(2, 70, 8, dtype=dtype, seed=seed) for seed in range(3)]
+        wanted = pe.attention(*values, causal=True)
+        assert pe.attention(*values, causal=True, out=values[target]) is values[target]
+        assert values[target].tobytes() == wanted.tobytes()
+
+
+def test_c71_strided_and_other_outs():
+    x = normal(3, 8)
+    calls = [lambda out=None: pe.apply_rope(x, positions=np.arange(3), out=out),
+             lambda out=None: pe.attention(x, x, x, out=out),
+             lambda out=None: pe.alibi_bias(3, 8, slopes=0.5, out=out)]
+    for call in calls:
+        wanted = call()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            buffer = np.full((3, 16), 7.0)
+            out = buffer[..., ::2]
+            assert call(out) is out
+        assert np.array_equal(out, wanted)
+        assert (buffer[:, 1::2] == 7).all()
+        single = np.empty((3, 8), np.float32)
+        assert call(single) is single
+        near(single, wanted)
+        for bad in (np.empty((3, 9)), np.empty((8, 3)), np.empty(24), np.empty((1, 3, 8))):
+            with pytest.raises(ValueError, match="out"):
+                call(bad)
+        for dtype in (np.int64, bool, object):
+            with pytest.raises(TypeError, match="out"):
+                call(np.empty((3, 8), dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_c74_empty(dtype):
+    def shape(q, k, v, **keywords):
+        return pe.attention(np.ones(q, dtype), np.ones(k, dtype), np.ones(v, dtype), **keywords).shape
+
+    assert shape((0, 4, 3, 8), (0, 2, 5, 8), (0, 2, 5, 6)) == (0, 4, 3, 6)
+    assert shape((2, 0, 3, 8), (2, 0, 5, 8), (2, 0, 5, 6)) == (2, 0, 3, 6)
+    assert shape((2, 4, 0, 8), (2, 2, 5, 8), (2, 2, 5, 6)) == (2, 4, 0, 6)
+    assert shape((2, 4, 3, 8), (2, 2, 5, 8), (2, 2, 5, 0)) == (2, 4, 3, 0)
+    nothing = pe.attention(np.ones((4, 3, 8), dtype), np.ones((2, 0, 8), dtype), np.ones((2, 0, 6), dtype))
+    assert nothing.shape == (4, 3, 6)
+    assert not nothing.any()
+    with pytest.raises(ValueError, match="scale"):
+        shape((3, 0), (5, 0), (5, 2))
+    flat = pe.attention(np.ones((3, 0)), np.ones((5, 0)), np.arange(5.0)[:, None], scale=1.0)
+    near(flat, np.full((3, 1), 2.0))
+    assert pe.apply_rope(np.ones((0, 8), dtype), positions=[]).shape == (0, 8)
+    assert pe.apply_rope(np.ones((3, 0), dtype), positions=[1, 2, 3]).shape == (3, 0)
+    with pytest.raises(ValueError, match="x "):
+        pe.apply_rope(np.array(1.0, dtype), positions=[1])
+    with pytest.raises(ValueError, match="q "):
+        shape((), (5, 8), (5, 8))
+
+
+def test_c75_lengths_that_differ():
+    good = {"q": (2, 4, 3, 8), "k": (2, 2, 5, 8), "v": (2, 2, 5, 6), "bias": (3, 5)}
+    good = {name: np.ones(shape) for name, shape in good.items()}
+    assert pe.attention(**good).shape == (2, 4, 3, 6)
+    for name, shape in (("v", (2, 2, 6, 6)), ("k", (2, 2, 5, 7)), ("k", (3, 2, 5, 8)), ("v", (2, 1, 5, 6)),
+                        ("v", (2, 4, 5, 6)), ("bias", (3, 6)), ("bias", (4, 5)), ("q", (2, 3, 3, 8))):
+        with pytest.raises(ValueError, match=f"\\b{name}\\b"):
+            pe.attention(**good | {name: np.ones(shape)})
+
+
+def test_c76_dtypes():
+    for x in ([1, 2, 3, 4], np.array([1, 2, 3, 4]), np.array([1, 2, 3, 4], np.uint8), (1, 2, 3, 4)):
+        result = pe.apply_rope(x, positions=[1])
+        assert result.dtype == np.float64
+        near(result, [-1.142640, 1.922076, 2.959851, 4.029800], 5e-7)
+    for dtype in (complex, object, "U3", bool, "S3", "M8[s]"):
+        with pytest.raises(TypeError, match="x has dtype"):
+            pe.apply_rope(np.zeros((1, 4), dtype), positions=[1])
+    if np.dtype(np.longdouble) != np.float64:
+        with pytest.raises(TypeError, match="longdouble|float128|float96"):
+            pe.apply_rope(np.zeros((1, 4), np.longdouble), positions=[1])
+    single, double = np.ones((2, 4), np.float32), np.ones((2, 4))
+    assert pe.attention(single, double, single).dtype == np.float64
+    assert pe.attention(*(np.ones((2, 4), np.float16),) * 3).dtype == np.float16
+
+
+def test_c78_subclasses():
+    x = normal(2, 4)
+    with pytest.raises(TypeError, match="masked"):
+        pe.apply_rope(np.ma.masked_array(x, x > 0), positions=[1, 2])
+    with pytest.raises(TypeError, match="masked"):
+        pe.attention(x, np.ma.masked_array(x), x)
+    with pytest.warns(PendingDeprecationWarning):
+        matrix = np.matrix(x)
+    for call in (lambda x: pe.apply_rope(x, positions=[1, 2]), lambda x: pe.attention(x, x, x)):
+        assert type(call(matrix)) is np.ndarray
+        assert np.array_equal(call(matrix), call(x))
+
+
+# H. Threads and process
+
+
+def _python(code, **environment):
+    """What a fresh interpreter prints."""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], env=os.environ | environment,
+                          timeout=60, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_c80_fork_after_use():
+    assert _python(f"""
+import os, signal, numpy as np, pe
+q = np.random.default_rng(0).normal(size=(8, 300, 32))
+before = pe.attention(q, q, q)
+child = os.fork()
+if child == 0:
+    signal.signal({int(signal.SIGALRM)}, signal.SIG_DFL)
+    signal.alarm(20)
+    os._exit(0 if np.array_equal(pe.attention(q, q, q), before) else 1)
+status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+print(status, np.array_equal(pe.attention(q, q, q), before))
+""") == "0 True"
+
+
+def test_c82_thread_limits():
+    count = "import pe; print(pe.get_num_threads())"
+    assert _python(count, OMP_NUM_THREADS="1") == "1"
+    assert _python(count, PE_NUM_THREADS="1") == "1"
+    assert _python("import pe; pe.set_num_threads(1); print(pe.get_num_threads())") == "1"
+    if hasattr(os, "sched_setaffinity"):
+        one = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); "
+        assert _python(one + count) == "1"
+
+
+def test_c84_same_bits_for_any_threads_and_run():
+    q, k, v = (normal(4, 257, 32, dtype=np.float32, seed=seed) for seed in range(3))
+    calls = [lambda n: pe.attention(q, k, v, causal=True, alibi_slopes=0.1, num_threads=n),
+             lambda n: pe.apply_rope(q, positions=np.arange(257), num_threads=n),
+             lambda n: pe.decay_bias(257, rate=[0.1] * 8, num_threads=n)]
+    for call in calls:
+        assert len({call(n).tobytes() for n in (1, 2, 3, 16, None) for _ in range(5)}) == 1
+
+
+def test_c87_subnormal_numbers_survive():
+    q = normal(4, 300, 32, dtype=np.float32)
+    pe.attention(q, q, q)
+    assert 2.2250738585072014e-308 / 2 != 0
+    assert np.float32(1e-40) * np.float32(1) != 0
+    assert np.finfo(np.float32).smallest_subnormal > 0
+    tiny, zero = np.full((1, 1), 1e-40, np.float32), np.zeros((1, 1), np.float32)
+    assert pe.attention(zero, zero, tiny) == tiny
+    assert 1 + 2.0**-53 == 1  # rounding to nearest even, still
+    assert 1 + 3 * 2.0**-53 == 1 + 2.0**-51

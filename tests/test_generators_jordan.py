@@ -1,0 +1,148 @@
+"""The Jordan structure behind pe.classify: any basis, random constructions, honesty, symmetries.
+
+Oracle: the blocks each matrix was built from.
+"""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.linalg import block_diag
+
+from pe import classify, generators
+from pe.generators import conjugate, direct_sum
+
+
+def jordan(value, size):
+    return value * np.eye(size) + np.eye(size, k=1)
+
+
+def spiral(gamma, theta, size=1):
+    cell = np.array([[-gamma, -theta], [theta, -gamma]])
+    return np.kron(np.eye(size), cell) + np.kron(np.eye(size, k=1), np.eye(2))
+
+
+def basis(n, condition, rng):
+    U, V = (np.linalg.qr(rng.standard_normal((n, n)))[0] for _ in range(2))
+    return U @ np.diag(np.geomspace(1, 1 / condition, n)) @ V
+
+
+def assert_certain(answer):
+    assert not answer.ambiguous and all(block.certain for block in answer.blocks)
+
+
+@pytest.mark.parametrize("condition", [1, 1e3, 1e4])
+def test_A20_a_change_of_basis_changes_no_name(condition):
+    X = conjugate(generators.rope(64), basis(64, condition, np.random.default_rng(20)))
+    answer = classify(X)
+    assert answer.kinds == {"turn": 32}
+    assert_certain(answer)
+    expected = 10000.0 ** (-np.arange(32) / 32)
+    radii = np.array([b.radius for b in answer.blocks])
+    assert np.all(np.abs([b.theta for b in answer.blocks] - expected) <= radii)
+
+
+def test_rope_in_a_gaussian_basis():
+    answer = classify(conjugate(generators.rope(64), np.random.default_rng(1).standard_normal((64, 64))))
+    assert answer.kinds == {"turn": 32}
+    assert_certain(answer)
+
+
+@pytest.mark.parametrize("condition", [1e6, 1e8, 1e10])
+def test_no_false_certainty_where_nothing_can_be_read(condition):
+    answer = classify(conjugate(generators.rope(64), basis(64, condition, np.random.default_rng(2))))
+    assert answer.ambiguous
+    assert all(block.kind == "turn" for block in answer.blocks if block.certain)
+    if condition == 1e6:
+        assert answer.kinds["turn"] > 16
+
+
+def random_blocks(rng):
+    """Blocks of all kinds and, for each, (kind, size)."""
+    made, truth = [], Counter()
+    for _ in range(rng.integers(1, 8)):
+        gamma, theta = 10 ** rng.uniform(-2, 0.3), 10 ** rng.uniform(-2, 0.5)
+        choices = [
+            ([[0.0]], "nothing", 1),
+            ([[-gamma]], "fade", 1),
+            (spiral(0, theta), "turn", 1),
+            (spiral(gamma, theta), "turn+fade", 1),
+            (jordan(0, 2), "slide", 2),
+            (jordan(0, 3), "slide", 3),
+            (jordan(-gamma, 2), "fading slide", 2),
+            (spiral(0, theta, 2), "rotating slide", 2),
+            (spiral(gamma, theta, 2), "damped rotating slide", 2),
+            ([[gamma]], "explode", 1),
+            (spiral(-gamma, theta), "turn+explode", 1),
+        ]
+        X, kind, size = choices[rng.integers(len(choices))]
+        made.append(X)
+        truth[kind, size] += 1
+    return block_diag(*made), truth
+
+
+@pytest.mark.parametrize("condition, share", [(1, 0.99), (30, 0.99), (1000, 0.99), (1e4, 0.5)])
+def test_random_constructions_are_right_and_certain_and_never_wrong_and_certain(condition, share):
+    rng = np.random.default_rng(int(condition))
+    certain, trials = 0, 150
+    for _ in range(trials):
+        J, truth = random_blocks(rng)
+        answer = classify(conjugate(J, basis(len(J), condition, rng)))
+        right = Counter((b.kind, b.size) for b in answer.blocks) == truth
+        assert right or answer.ambiguous
+        certain += right and not answer.ambiguous
+    assert certain >= share * trials
+
+
+def test_basis_and_jordan_form_reproduce_the_matrix():
+    rng = np.random.default_rng(7)
+    for _ in range(40):
+        J, _ = random_blocks(rng)
+        X = conjugate(J, rng.standard_normal(J.shape))
+        answer = classify(X)
+        scale = np.linalg.norm(X, 2) * np.linalg.norm(answer.basis, 2)
+        assert np.linalg.norm(X @ answer.basis - answer.basis @ answer.jordan, 2) <= 1e-12 * scale
+        assert answer.residual <= 1e-12
+        assert sorted(i for b in answer.blocks for i in b.indices) == list(range(len(J)))
+        assert answer.cond == pytest.approx(np.linalg.cond(answer.basis))
+        for b in answer.blocks:
+            own = answer.jordan[np.ix_(b.indices, b.indices)]
+            assert own[0, 0] == -b.gamma and len(own) == b.size * (2 if b.theta else 1)
+
+
+# Properties
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_similar_transposed_scaled_and_reversed(seed):
+    rng = np.random.default_rng(seed)
+    J, truth = random_blocks(rng)
+    X = conjugate(J, basis(len(J), 10, rng))
+    names = lambda X: Counter((b.kind, b.size) for b in classify(X).blocks)  # noqa: E731
+    assert names(X) == names(X.T) == names(4 * X) == truth
+    mirror = {"fade": "explode", "explode": "fade", "turn+fade": "turn+explode", "turn+explode": "turn+fade"}
+    mirror |= {"fading slide": "explode", "damped rotating slide": "turn+explode"}
+    assert names(-X) == Counter((mirror.get(kind, kind), size) for kind, size in truth.elements())
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_a_direct_sum_is_the_union(seed):
+    rng = np.random.default_rng(seed)
+    (A, a), (B, b) = random_blocks(rng), random_blocks(rng)
+    answer = classify(direct_sum(A, B))
+    assert Counter((block.kind, block.size) for block in answer.blocks) == a + b
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_a_wider_tolerance_never_sees_more_eigenvalues(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((5, 5))
+    counts = [
+        len({(b.gamma, b.theta) for b in classify(X, rtol=rtol).blocks}) for rtol in (1e-12, 1e-6, 1e-3, 1e-1)
+    ]
+    assert counts == sorted(counts, reverse=True)
