@@ -93,6 +93,17 @@ typedef struct {
     void (*add_parts)(ptrdiff_t parts, ptrdiff_t rows, int n, const void *factor, char *c, ptrdiff_t stride_bytes);
     /* factor = 1 / sum (0 where nothing was seen), lse = ln2 * (reference + log2 sum) as float64 */
     void (*finish)(int n, const void *reference, const void *sum, void *factor, double *lse);
+
+    /* ---- few queries: rows of reals, one of `lanes` scores a query ---- */
+
+    /* scores[r][j] = q[r] . k[j], q (rows, d) */
+    void (*dots)(int rows, ptrdiff_t keys, ptrdiff_t d, const char *k, ptrdiff_t k_stride, const void *q, void *scores);
+    /* softmax along each row's first n vectors, reference and sum one real a row; out (rows, width) shrinks when its
+     * reference moves */
+    void (*softmax_rows)(int rows, int n, ptrdiff_t width, void *scores, void *reference, void *sum, void *out);
+    /* out[r] += sum_j weights[r][j] * v[j] over the keys whose bit is set in visible[r] */
+    void (*weigh)(int rows, ptrdiff_t keys, ptrdiff_t width, const char *v, ptrdiff_t v_stride, const void *weights,
+                  const uint64_t *visible, void *out);
 } pe_real_kernels;
 
 typedef struct {

@@ -22,6 +22,15 @@ static void transpose64(uint64_t *a) {
         }
 }
 
+uint64_t pe_mask_row(ptrdiff_t keys, const char *mask, ptrdiff_t stride) {
+    uint64_t seen = 0;
+    ptrdiff_t j = 0;
+    if (stride == 1)
+        for (; j + 8 <= keys; j += 8) seen |= eight(mask + j) << j;
+    for (; j < keys; j++) seen |= (uint64_t)(mask[j * stride] != 0) << j;
+    return seen;
+}
+
 bool pe_mask_bits(int lanes, ptrdiff_t keys, const char *mask, const ptrdiff_t *at, ptrdiff_t stride,
                   uint64_t *visible) {
     uint64_t bits[64];
@@ -31,13 +40,7 @@ bool pe_mask_bits(int lanes, ptrdiff_t keys, const char *mask, const ptrdiff_t *
         uint64_t seen = 0;
         if (i >= lanes) seen = every;
         else if (i && at[i] == at[i - 1]) seen = bits[i - 1]; /* heads of a group that share a mask */
-        else {
-            const char *p = mask + at[i];
-            ptrdiff_t j = 0;
-            if (stride == 1)
-                for (; j + 8 <= keys; j += 8) seen |= eight(p + j) << j;
-            for (; j < keys; j++) seen |= (uint64_t)(p[j * stride] != 0) << j;
-        }
+        else seen = pe_mask_row(keys, mask + at[i], stride);
         bits[i] = seen;
         cleared |= seen != every;
     }

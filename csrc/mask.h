@@ -9,4 +9,7 @@
 bool pe_mask_bits(int lanes, ptrdiff_t keys, const char *mask, const ptrdiff_t *at, ptrdiff_t stride,
                   uint64_t *visible);
 
+/* bit j is set where mask byte j, `stride` apart, is not zero; keys <= 64 */
+uint64_t pe_mask_row(ptrdiff_t keys, const char *mask, ptrdiff_t stride);
+
 #endif

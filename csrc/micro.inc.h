@@ -34,6 +34,7 @@ static inline double scalar_f64(const char *p) {
 #define STORE_FROM_F64 store_narrow_f32
 #include "rows.inc.h"
 #include "tile.inc.h"
+#include "few.inc.h"
 #undef R
 #undef REAL
 #undef REAL_DTYPE
@@ -56,6 +57,7 @@ static inline double widen_at(pe_dtype dtype, const char *p) {
 #define STORE_FROM_F64 store_f64
 #include "rows.inc.h"
 #include "tile.inc.h"
+#include "few.inc.h"
 
 static void end_stream(void) { fence(); }
 
@@ -63,13 +65,15 @@ static void end_stream(void) { fence(); }
     {                                                                                                                 \
         .size = sizeof(REAL), .lanes = PE_LANE_BYTES / (int)sizeof(REAL), .width = W_##T, .load_row = load_row_##T,   \
         .store_row = store_row_##T, .sincos_row = sincos_row_##T, .rotate_half = rotate_half_##T,                     \
-        .rotate_pairs = rotate_pairs_##T, .bias_row = bias_row_##T,                                                   \
-        .transpose = transpose_##T, .multiply = multiply_##T, .multiply_visible = multiply_visible_##T,               \
-        .all_finite = all_finite_##T, .slide = slide_##T, .add_bias = add_bias_##T, .causal = causal_##T, .hide = hide_##T,                         \
+        .rotate_pairs = rotate_pairs_##T, .bias_row = bias_row_##T, .transpose = transpose_##T,                       \
+        .multiply = multiply_##T, .multiply_visible = multiply_visible_##T, .all_finite = all_finite_##T,             \
+        .slide = slide_##T, .add_bias = add_bias_##T, .causal = causal_##T, .hide = hide_##T,                         \
         .softmax = softmax_##T, .rescale = rescale_##T, .merge = merge_##T, .add_parts = add_parts_##T,               \
-        .finish = finish_##T,                                                                                         \
+        .finish = finish_##T, .dots = dots_##T, .softmax_rows = softmax_rows_##T, .weigh = weigh_##T,                 \
     }
 
 const pe_kernels TABLE = {
-    .isa = ISA, .real = {REAL_KERNELS(f32, float), REAL_KERNELS(f64, double)}, 
-    .stream_end = end_stream};
+    .isa = ISA,
+    .real = {REAL_KERNELS(f32, float), REAL_KERNELS(f64, double)},
+    .stream_end = end_stream,
+};

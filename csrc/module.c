@@ -214,7 +214,8 @@ static bool attention_positions(PyObject *o, PyObject *operand, const pe_attenti
     return attention_view(o, p, (const ptrdiff_t[]){heads, rows}, 2, view);
 }
 
-/* attention(q, k, v, scale, causal, mask, bias, slopes, plan, q_positions, k_positions, return_lse, out, num_threads) */
+/* attention(q, k, v, scale, causal, mask, bias, slopes, plan, q_positions, k_positions, return_lse, out,
+ * num_threads) */
 static PyObject *py_attention(PyObject *self, PyObject *const *a, Py_ssize_t n) {
     (void)self;
     if (n != 14) return PyErr_Format(PyExc_TypeError, "attention takes 14 arguments, got %zd", n);

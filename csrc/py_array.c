@@ -123,7 +123,8 @@ bool pe_are_positions(PyObject *o) {
             if (dtype == PE_I64) {
                 int64_t whole;
                 memcpy(&whole, row + i * stride, sizeof whole);
-                if (whole == ((int64_t)1 << 53) + 1 || whole == -((int64_t)1 << 53) - 1) return false; /* round to 2^53 */
+                const int64_t most = (int64_t)1 << 53; /* what is one larger would round to it */
+                if (whole > most || whole < -most) return false;
                 x = (double)whole;
             }
             if (!(fabs(x) <= 0x1p53)) return false;

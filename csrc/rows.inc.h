@@ -128,7 +128,8 @@ static inline __attribute__((always_inline)) void FN(turn_half)(ptrdiff_t planes
     }
 }
 
-static void FN(rotate_half)(ptrdiff_t planes, const char *x, const void *cos, const void *sin, char *out, bool stream) {
+static void FN(rotate_half)(ptrdiff_t planes, const char *x, const void *cos, const void *sin, char *out,
+                            bool stream) {
     if (stream) FN(turn_half)(planes, x, cos, sin, out, true);
     else FN(turn_half)(planes, x, cos, sin, out, false);
 }
@@ -148,12 +149,14 @@ static inline __attribute__((always_inline)) void FN(turn_pairs)(ptrdiff_t plane
         FN(put)(out + i * z, v(turn)(v(load)(x + i * z), v(twice)(cos + i / 2), v(twice)(sin + i / 2)), stream);
     if (i < n) {
         const int rest = TAIL(n, W);
-        v(store_n)(out + i * z, v(turn)(v(load_n)(x + i * z, rest), v(twice)(cos + i / 2), v(twice)(sin + i / 2)), rest);
+        V a = v(load_n)(x + i * z, rest);
+        v(store_n)(out + i * z, v(turn)(a, v(twice)(cos + i / 2), v(twice)(sin + i / 2)), rest);
     }
 #endif
 }
 
-static void FN(rotate_pairs)(ptrdiff_t planes, const char *x, const void *cos, const void *sin, char *out, bool stream) {
+static void FN(rotate_pairs)(ptrdiff_t planes, const char *x, const void *cos, const void *sin, char *out,
+                             bool stream) {
     if (stream) FN(turn_pairs)(planes, x, cos, sin, out, true);
     else FN(turn_pairs)(planes, x, cos, sin, out, false);
 }

@@ -74,6 +74,16 @@ static inline vec_f64 scale2_f64(vec_f64 a, vec_f64 n) {
     return _mm256_mul_pd(_mm256_mul_pd(a, _mm256_castsi256_pd(p)), _mm256_castsi256_pd(q));
 }
 
+static inline float total_f32(vec_f32 a) {
+    __m128 half = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    half = _mm_add_ps(half, _mm_movehl_ps(half, half));
+    return _mm_cvtss_f32(_mm_add_ss(half, _mm_movehdup_ps(half)));
+}
+static inline double total_f64(vec_f64 a) {
+    __m128d half = _mm_add_pd(_mm256_castpd256_pd128(a), _mm256_extractf128_pd(a, 1));
+    return _mm_cvtsd_f64(_mm_add_sd(half, _mm_unpackhi_pd(half, half)));
+}
+
 /* W/2 reals, each twice: c c c' c' ... */
 static inline vec_f32 twice_f32(const float *p) {
     const __m256i each = _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3);
@@ -105,7 +115,9 @@ static inline void store_narrow_f32(float *p, vec_f64 a) { _mm_storeu_ps(p, _mm2
 
 /* Two float64 vectors as one of float32, and the low 32 bits of each of their elements. */
 typedef __m256i vec_i32;
-static inline vec_f32 narrow_pair(vec_f64 a, vec_f64 b) { return _mm256_set_m128(_mm256_cvtpd_ps(b), _mm256_cvtpd_ps(a)); }
+static inline vec_f32 narrow_pair(vec_f64 a, vec_f64 b) {
+    return _mm256_set_m128(_mm256_cvtpd_ps(b), _mm256_cvtpd_ps(a));
+}
 static inline vec_i32 low_words(vec_f64 a, vec_f64 b) {
     __m256 even = _mm256_shuffle_ps(_mm256_castpd_ps(a), _mm256_castpd_ps(b), 0x88); /* a0 a1 b0 b1 a2 a3 b2 b3 */
     return _mm256_castpd_si256(_mm256_permute4x64_pd(_mm256_castps_pd(even), 0xd8));

@@ -40,6 +40,9 @@ typedef __mmask8 mask_f64;
 VEC_COMMON(f32, ps, __mmask16, float)
 VEC_COMMON(f64, pd, __mmask8, double)
 
+static inline float total_f32(vec_f32 a) { return _mm512_reduce_add_ps(a); }
+static inline double total_f64(vec_f64 a) { return _mm512_reduce_add_pd(a); }
+
 /* W/2 reals, each twice: c c c' c' ... */
 static inline vec_f32 twice_f32(const float *p) {
     const __m512i each = _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);

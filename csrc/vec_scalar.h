@@ -58,6 +58,8 @@ static inline double scale2_f64(double a, double n) {
     return a * load_f64(&p) * load_f64(&q);
 }
 
+static inline float total_f32(float a) { return a; }
+static inline double total_f64(double a) { return a; }
 static inline float difference_f32(const double *t, double s) { return (float)(*t - s); }
 static inline double difference_f64(const double *t, double s) { return *t - s; }
 /* a * b - product, exactly, where product = a * b rounded */

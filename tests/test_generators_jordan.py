@@ -146,3 +146,38 @@ def test_a_wider_tolerance_never_sees_more_eigenvalues(seed):
         len({(b.gamma, b.theta) for b in classify(X, rtol=rtol).blocks}) for rtol in (1e-12, 1e-6, 1e-3, 1e-1)
     ]
     assert counts == sorted(counts, reverse=True)
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        np.full((3, 3), 5e-324),
+        np.diag([1e308, -1e308]),
+        1e-310 * np.eye(3, k=1),
+        1e150 * np.eye(4, k=1),
+        np.array([[0, 1e-160], [1e-160, 0]]),
+        np.eye(60, k=1),
+        np.tril(np.ones((12, 12)), -1),
+        np.vander(np.arange(6.0)),
+        np.array([[2**60, 1], [0, -(2**60)]]),
+    ],
+    ids=[
+        "denormal",
+        "huge",
+        "tiny slide",
+        "huge slide",
+        "tiny saddle",
+        "long slide",
+        "nilpotent",
+        "vander",
+        "int64",
+    ],
+)
+@pytest.mark.parametrize(
+    "options", [{}, {"horizon": 1e5}, {"horizon": 1e-300}, {"rtol": 1e-3}, {"rtol": 0.99}]
+)
+def test_extremes_are_read_without_a_warning(X, options):
+    answer = classify(X, **options)
+    assert sum(len(b.indices) for b in answer.blocks) == len(X)
+    assert np.isfinite([b.gamma for b in answer.blocks]).all()
+    assert str(answer)

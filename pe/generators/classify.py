@@ -21,12 +21,12 @@ were right and certain, and up to 1e5 no wrong name was certain."""
 NEGLIGIBLE = 0.2
 """... and if what was neglected for it is below this part of the tolerance, ..."""
 
+STRUCTURE = 1000.0
+"""... and if no more eigenvalues merge at STRUCTURE times the tolerance."""
+
 WIDENINGS = (1, 10, 100, 1000)
 """A matrix in a basis of condition kappa carries kappa roundings: if the default tolerance gives no certain
 answer, wider ones are tried in turn."""
-
-STRUCTURE = 1000.0
-"""... and if no more eigenvalues merge at STRUCTURE times the tolerance."""
 
 WIDEST = 1e5
 """The widest of them, in roundings: condition 1000, with room for sums of a hundred terms."""
@@ -61,9 +61,9 @@ def classify(X, *, rtol: float | None = None, horizon: float | None = None):
         Real and finite; never modified. A stack gives an object array of answers with the stack's shape.
     rtol : float, optional
         Relative backward error on the spectral norm of X. The answer is the most degenerate structure that
-        some X + E with ||E|| <= rtol ||X|| has exactly. Default 10 n eps of the dtype X came in; if that gives
-        no certain answer, up to 1000 times as much is tried, since a basis of condition kappa costs kappa
-        roundings. `Classification.rtol` says which was used.
+        some X + E with ||E|| <= rtol ||X|| has exactly. Default 10 n eps of the dtype X came in; if that
+        gives no certain answer, up to 1000 times as much is tried, since a basis of condition kappa costs
+        kappa roundings. `Classification.rtol` says which was used.
     horizon : float, optional
         A span of positions; matrices closer than 1e-6 / horizon are then one and the same, so that rates
         without a visible effect over the span are "nothing". A relative tolerance cannot see scale:

@@ -79,7 +79,8 @@ def transport(X, t) -> np.ndarray:
         return out
     scaled, exponent = scale_by_power_of_two(matrix)
     with np.errstate(over="ignore"):
-        ticks = np.nan_to_num(np.ldexp(times, exponent))  # overflow is the largest number, so that 0 t stays 0
+        # Not inf, so that the zeros of X keep what they multiply at zero.
+        ticks = np.nan_to_num(np.ldexp(times, exponent))
     tolerance = 10 * len(matrix) * unit * float(np.linalg.norm(scaled, 2))
     for where in components(scaled):
         out[..., where[:, None], where] = _exponential(scaled[np.ix_(where, where)], tolerance)(ticks)

@@ -1,0 +1,80 @@
+/* What the schedule of attention (attention.c) shares with its two ways of computing a tile: prefill.c, where queries
+ * lie in the lanes, and decode.c, for so few queries that most lanes would idle. */
+#ifndef PE_ATTENTION_H
+#define PE_ATTENTION_H
+
+#include "kernels.h"
+
+#define PE_MAX_LANES 64
+#define PE_LOG2E 1.4426950408889634
+
+typedef struct {
+    const pe_attention_params *p;
+    const pe_real_kernels *k;
+    pe_dtype dtype;
+    pe_turns turns;
+    ptrdiff_t group, rows; /* query heads a key head; queries of a key head: group * M */
+    ptrdiff_t blocks, parts, part_keys;
+    int tiles;                  /* query tiles a task */
+    int tile_keys;              /* keys a step */
+    bool few;                   /* decode.c */
+    bool prepare;               /* key and value tiles pass through scratch */
+    bool far;                   /* K and V of a head do not stay in L2 */
+    ptrdiff_t k_bytes, v_bytes; /* of a row */
+    char *partial;              /* parts > 1: sums of every part */
+    ptrdiff_t sums_bytes;       /* of one tile: reference, sum, out^T */
+} pe_attention_job;
+
+/* One query tile of a task: `used` queries, the heads of a group side by side. */
+typedef struct {
+    ptrdiff_t first;   /* its first query among those of the key head */
+    int used, vectors; /* lanes that hold a query; vectors that hold a lane */
+    double t_low, t_high;
+    /* (D, lanes) and (V, lanes); with few queries (used, D) and (used, V) while keys are walked */
+    char *q, *out;
+    char *reference, *sum, *factor; /* one real a lane */
+    char *slope;                    /* one real a lane, in log2 units; with few queries a row of equal lanes each */
+    double *t;
+    ptrdiff_t mask_at[PE_MAX_LANES], bias_at[PE_MAX_LANES];
+} pe_query_tile;
+
+typedef struct {
+    ptrdiff_t first, n; /* keys first .. first + n - 1 */
+    double s[PE_TILE_KEYS], s_low, s_high;
+    const char *k, *v; /* rows of reals, in place or in scratch; NULL until a query tile sees them */
+    ptrdiff_t k_stride, v_stride;
+} pe_key_tile;
+
+typedef struct {
+    char *rows, *values, *scores, *bias_rows, *bias, *cos, *sin, *few_out;
+} pe_attention_scratch;
+
+/* What is visible: a word a key with a bit a lane (prefill), a word a query with a bit a key (decode). */
+typedef struct {
+    uint64_t bits[PE_TILE_KEYS];
+    bool partly; /* something is hidden */
+} pe_visible;
+
+/* Finds what of these keys this tile sees; false when nothing. */
+bool pe_see_many(const pe_attention_job *job, const pe_query_tile *tile, const pe_key_tile *keys, pe_visible *see);
+bool pe_see_few(const pe_attention_job *job, const pe_query_tile *tile, const pe_key_tile *keys, pe_visible *see);
+
+/* One step of the online softmax over these keys. */
+void pe_attend_many(const pe_attention_job *job, pe_query_tile *tile, const pe_key_tile *keys,
+                    const pe_attention_scratch *w, pe_visible *see);
+void pe_attend_few(const pe_attention_job *job, pe_query_tile *tile, const pe_key_tile *keys,
+                   const pe_attention_scratch *w, pe_visible *see);
+
+/* n biases of a query, from its row on, widened to reals */
+static inline void pe_load_bias(const pe_attention_job *job, const pe_query_tile *tile, int query,
+                                const pe_key_tile *keys, char *reals) {
+    const pe_view *bias = &job->p->bias;
+    const ptrdiff_t stride = bias->stride[job->p->batch_ndim + 2], item = pe_itemsize(bias->dtype);
+    const char *from = bias->data + tile->bias_at[query] + keys->first * stride;
+    if (stride == item) job->k->load_row(bias->dtype, keys->n, from, reals);
+    else
+        for (ptrdiff_t j = 0; j < keys->n; j++)
+            job->k->load_row(bias->dtype, 1, from + j * stride, reals + j * job->k->size);
+}
+
+#endif

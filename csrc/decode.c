@@ -1,0 +1,46 @@
+/* Few queries against a tile of keys: vectors run along the head width in both products and along the keys in between,
+ * so each byte of a key/value cache is read once, in order, and no lane idles. One row of scores a query. */
+#include "attention.h"
+#include "mask.h"
+
+bool pe_see_few(const pe_attention_job *job, const pe_query_tile *tile, const pe_key_tile *keys, pe_visible *see) {
+    const pe_attention_params *p = job->p;
+    const uint64_t every = ~(uint64_t)0 >> (64 - keys->n);
+    uint64_t any = 0, all = every;
+    for (int r = 0; r < tile->used; r++) {
+        uint64_t bits = every;
+        if (p->causal && keys->s_high > tile->t[r])
+            for (ptrdiff_t j = 0; j < keys->n; j++) bits &= ~((uint64_t)(keys->s[j] > tile->t[r]) << j);
+        if (p->mask.data) {
+            const ptrdiff_t stride = p->mask.stride[p->batch_ndim + 2];
+            bits &= pe_mask_row(keys->n, p->mask.data + tile->mask_at[r] + keys->first * stride, stride);
+        }
+        see->bits[r] = bits;
+        any |= bits;
+        all &= bits;
+    }
+    see->partly = all != every || keys->n < job->k->lanes;
+    return any != 0;
+}
+
+void pe_attend_few(const pe_attention_job *job, pe_query_tile *tile, const pe_key_tile *keys,
+                   const pe_attention_scratch *w, pe_visible *see) {
+    const pe_attention_params *p = job->p;
+    const pe_real_kernels *k = job->k;
+    const int rows = tile->used, vectors = (int)(keys->n + k->width - 1) / k->width;
+    k->dots(rows, keys->n, p->D, keys->k, keys->k_stride, tile->q, w->scores);
+    if (p->slope.data)
+        for (int r = 0; r < rows; r++)
+            k->slide(1, 0, vectors, keys->s, &tile->t[r], tile->slope + r * PE_LANE_BYTES,
+                     w->scores + r * PE_LANE_BYTES);
+    if (p->bias.data) {
+        uint64_t all = ~(uint64_t)0;
+        for (int r = 0; r < rows; r++) pe_load_bias(job, tile, r, keys, w->bias + r * PE_LANE_BYTES);
+        k->add_bias(rows, 0, vectors, PE_LOG2E, w->bias, w->scores, see->bits);
+        for (int r = 0; r < rows; r++) all &= see->bits[r] | ~(~(uint64_t)0 >> (64 - keys->n));
+        see->partly |= all != ~(uint64_t)0;
+    }
+    if (see->partly) k->hide(rows, 0, vectors, see->bits, w->scores);
+    k->softmax_rows(rows, vectors, p->V, w->scores, tile->reference, tile->sum, w->few_out);
+    k->weigh(rows, keys->n, p->V, keys->v, keys->v_stride, w->scores, see->bits, w->few_out);
+}

@@ -1,0 +1,90 @@
+/* A tile of queries against a tile of keys, queries in the lanes: scores^T = K q^T, what the options add or hide,
+ * weights, out^T += V^T weights^T. */
+#include <string.h>
+
+#include "attention.h"
+#include "mask.h"
+
+bool pe_see_many(const pe_attention_job *job, const pe_query_tile *tile, const pe_key_tile *keys, pe_visible *see) {
+    const pe_attention_params *p = job->p;
+    see->partly = false;
+    for (ptrdiff_t j = 0; j < keys->n; j++) see->bits[j] = ~(uint64_t)0;
+    if (p->causal && keys->s_high > tile->t_low) {
+        if (keys->s_low > tile->t_high) return false;
+        job->k->causal(keys->n, 0, tile->vectors, tile->t, keys->s, see->bits);
+        see->partly = true;
+    }
+    if (p->mask.data) {
+        const ptrdiff_t stride = p->mask.stride[p->batch_ndim + 2];
+        const char *mask = p->mask.data + keys->first * stride;
+        see->partly |= pe_mask_bits(tile->used, keys->n, mask, tile->mask_at, stride, see->bits);
+    }
+    if (!see->partly) return true;
+    uint64_t any = 0;
+    for (ptrdiff_t j = 0; j < keys->n; j++) any |= see->bits[j];
+    return (any & ~(uint64_t)0 >> (64 - tile->used)) != 0;
+}
+
+/* The first vector in which any of 16 keys is seen: what lies below it on the diagonal is not computed. */
+static int first_seen(const pe_attention_job *job, const pe_query_tile *tile, const uint64_t *bits, ptrdiff_t from,
+                      ptrdiff_t n) {
+    uint64_t any = 0;
+    for (ptrdiff_t j = from; j < n && j < from + 16; j++) any |= bits[j];
+    if (!any) return tile->vectors;
+    const int vector = __builtin_ctzll(any) / job->k->width;
+    return vector < tile->vectors ? vector : tile->vectors;
+}
+
+/* The end of the run of keys from `from` on that share their first seen vector. */
+static ptrdiff_t run_end(const pe_attention_job *job, const pe_query_tile *tile, const pe_key_tile *keys,
+                         const pe_visible *see, ptrdiff_t from, int *first) {
+    *first = 0;
+    if (!see->partly) return keys->n;
+    *first = first_seen(job, tile, see->bits, from, keys->n);
+    ptrdiff_t end = from + 16;
+    while (end < keys->n && first_seen(job, tile, see->bits, end, keys->n) == *first) end += 16;
+    return end < keys->n ? end : keys->n;
+}
+
+static void add_bias(const pe_attention_job *job, const pe_query_tile *tile, const pe_key_tile *keys,
+                     const pe_attention_scratch *w, pe_visible *see) {
+    const pe_real_kernels *k = job->k;
+    for (int lane = 0; lane < tile->used; lane++)
+        pe_load_bias(job, tile, lane, keys, w->bias_rows + lane * PE_TILE_KEYS * k->size);
+    if (tile->used < k->lanes) memset(w->bias, 0, PE_TILE_KEYS * PE_LANE_BYTES);
+    k->transpose(tile->used, keys->n, 1, w->bias_rows, PE_TILE_KEYS, w->bias, k->lanes);
+    k->add_bias(keys->n, 0, tile->vectors, PE_LOG2E, w->bias, w->scores, see->bits);
+    uint64_t all = ~(uint64_t)0;
+    for (ptrdiff_t j = 0; j < keys->n; j++) all &= see->bits[j];
+    see->partly |= all != ~(uint64_t)0;
+}
+
+void pe_attend_many(const pe_attention_job *job, pe_query_tile *tile, const pe_key_tile *keys,
+                    const pe_attention_scratch *w, pe_visible *see) {
+    const pe_attention_params *p = job->p;
+    const pe_real_kernels *k = job->k;
+    const ptrdiff_t n = keys->n;
+    const int vectors = tile->vectors;
+    int first;
+    for (ptrdiff_t j = 0, end; j < n; j = end) {
+        end = run_end(job, tile, keys, see, j, &first);
+        k->multiply(end - j, p->D, keys->k + j * keys->k_stride, keys->k_stride, k->size, tile->q,
+                    w->scores + j * PE_LANE_BYTES, first, vectors - first, false);
+    }
+    if (p->slope.data) k->slide(n, 0, vectors, tile->t, keys->s, tile->slope, w->scores);
+    if (p->bias.data) add_bias(job, tile, keys, w, see);
+    if (see->partly) k->hide(n, 0, vectors, see->bits, w->scores);
+
+    const uint64_t moved = k->softmax(n, 0, vectors, w->scores, tile->reference, tile->sum, tile->factor);
+    if (moved) k->rescale(p->V, moved, tile->factor, tile->out);
+
+    if (see->partly && !k->all_finite(n, p->V, keys->v, keys->v_stride)) {
+        k->multiply_visible(p->V, n, keys->v, k->size, keys->v_stride, w->scores, tile->out, 0, vectors, see->bits);
+        return;
+    }
+    for (ptrdiff_t j = 0, end; j < n; j = end) {
+        end = run_end(job, tile, keys, see, j, &first);
+        k->multiply(p->V, end - j, keys->v + j * keys->v_stride, k->size, keys->v_stride,
+                    w->scores + j * PE_LANE_BYTES, tile->out, first, vectors - first, true);
+    }
+}
