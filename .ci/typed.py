@@ -1,4 +1,4 @@
-"""What a type checker knows of pe: results have types, and a misspelt keyword is found before the program runs."""
+"""What a type checker knows of pe: results have types, and a misspelt keyword is found before it runs."""
 
 from typing import Any, assert_type
 

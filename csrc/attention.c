@@ -4,6 +4,7 @@
  * are read where they lie; only 16-bit or rotated rows pass through scratch, once for up to four query tiles. Tasks are
  * cut by shape alone (batch, key head, block of query tiles, part of the keys), so the result does not depend on the
  * threads. */
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,83 +36,168 @@ static double double_at(const char *at) {
     return x;
 }
 
+static int64_t int_at(const char *at) {
+    int64_t x;
+    memcpy(&x, at, sizeof x);
+    return x;
+}
+
+static double get_real(const pe_real_kernels *k, const char *reals, ptrdiff_t i) {
+    return k->size == 8 ? ((const double *)reals)[i] : (double)((const float *)reals)[i];
+}
+
 static void set_real(const pe_real_kernels *k, char *reals, ptrdiff_t i, double x) {
     if (k->size == 8) ((double *)reals)[i] = x;
     else ((float *)reals)[i] = (float)x;
 }
 
-static void turn(const pe_attention_job *job, double position, char *row, const pe_attention_scratch *w) {
-    job->k->sincos_row(&job->turns, &position, w->cos, w->sin);
+/* A penalty a unit of distance, in log2 units; beyond the reals it would become infinite, and NaN at distance 0. */
+static void set_slope(const pe_attention_job *job, char *reals, int lane, double slope) {
+    const pe_real_kernels *k = job->k;
+    const int lanes = job->few ? k->lanes : 1;
+    const double most = k->size == 8 ? DBL_MAX : (double)FLT_MAX;
+    for (int i = 0; i < lanes; i++) set_real(k, reals, lane * lanes + i, fmin(PE_LOG2E * slope, most));
+}
+
+static void turn(const pe_attention_job *job, const double *position, char *row, const pe_attention_scratch *w) {
+    job->k->sincos_row(&job->turns, position, w->cos, w->sin);
     pe_turn_row(job->k, &job->p->plan, row, w->cos, w->sin, row, false);
+}
+
+/* Where element (head, row) of the batch's part begins in a view whose axes after the batch are head, row. */
+static const char *element(const pe_attention_params *p, const pe_view *v, ptrdiff_t batch, ptrdiff_t h, ptrdiff_t row) {
+    return v->data + batch + h * v->stride[p->batch_ndim] + row * v->stride[p->batch_ndim + 1];
+}
+
+/* the key head that query heads of `head` read */
+static ptrdiff_t key_head(const pe_attention_job *job, ptrdiff_t head) { return head / (job->heads / job->p->K); }
+
+static ptrdiff_t length_of(const pe_attention_params *p, ptrdiff_t b) {
+    return p->lengths.data ? (ptrdiff_t)int_at(p->lengths.data + batch_offset(p, b, &p->lengths)) : p->N;
 }
 
 /* ---- queries: rows to lanes, and back ---- */
 
-static void load_queries(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t kv, pe_query_tile *tile, const pe_attention_scratch *w) {
+static void load_queries(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t head, pe_query_tile *tile,
+                         const pe_attention_scratch *w) {
     const pe_attention_params *p = job->p;
     const pe_real_kernels *k = job->k;
     const int nb = p->batch_ndim;
-    const char *q = p->q.data + batch_offset(p, b, &p->q);
-    const ptrdiff_t mask = batch_offset(p, b, &p->mask), bias = batch_offset(p, b, &p->bias);
-    const ptrdiff_t t_batch = batch_offset(p, b, &p->t);
+    const ptrdiff_t q = batch_offset(p, b, &p->q), mask = batch_offset(p, b, &p->mask);
+    const ptrdiff_t bias = batch_offset(p, b, &p->bias), t_batch = batch_offset(p, b, &p->t), length = length_of(p, b);
+    const ptrdiff_t clock = batch_offset(p, b, &p->q_clock), segments = batch_offset(p, b, &p->q_segments);
     tile->t_low = INFINITY, tile->t_high = -INFINITY;
+    tile->segment_low = INT64_MAX, tile->segment_high = INT64_MIN;
     for (int lane = 0; lane < tile->used; lane++) {
-        const ptrdiff_t r = tile->first + lane, m = r / job->group, h = kv * job->group + r % job->group;
+        const ptrdiff_t r = tile->first + lane, m = r / job->group, h = head * job->group + r % job->group;
         char *row = w->rows + lane * p->D * k->size;
-        k->load_row(job->dtype, p->D, q + h * p->q.stride[nb] + m * p->q.stride[nb + 1], row);
-        double t = p->t.data ? double_at(p->t.data + t_batch + h * p->t.stride[nb] + m * p->t.stride[nb + 1])
-                             : (double)(p->N - p->M + m);
-        if (p->rotate) turn(job, t, row, w);
+        k->load_row(job->dtype, p->D, element(p, &p->q, q, h, m), row);
+        const double t = p->t.data ? double_at(element(p, &p->t, t_batch, h, m)) : (double)(length - p->M + m);
+        if (p->rotate) {
+            double position[PE_MAX_POSITION_AXES] = {t};
+            for (int a = 0; p->q_turn[0].data && a < p->plan.axes; a++)
+                position[a] = double_at(element(p, &p->q_turn[a], batch_offset(p, b, &p->q_turn[a]), h, m));
+            turn(job, position, row, w);
+        }
         tile->t[lane] = t;
         tile->t_low = fmin(tile->t_low, t), tile->t_high = fmax(tile->t_high, t);
-        if (p->slope.data) {
-            const double slope = PE_LOG2E * double_at(p->slope.data + h * p->slope.stride[nb]);
-            const int lanes = job->few ? k->lanes : 1;
-            for (int i = 0; i < lanes; i++) set_real(k, tile->slope, lane * lanes + i, slope);
+        if (p->slope.data) set_slope(job, tile->slope, lane, double_at(p->slope.data + h * p->slope.stride[nb]));
+        if (p->rate.data) {
+            set_slope(job, tile->rate, lane, double_at(p->rate.data + h * p->rate.stride[nb]));
+            tile->clock[lane] = double_at(element(p, &p->q_clock, clock, h, m));
+        }
+        if (p->q_segments.data) {
+            const int64_t segment = tile->segment[lane] = int_at(element(p, &p->q_segments, segments, h, m));
+            if (segment < tile->segment_low) tile->segment_low = segment;
+            if (segment > tile->segment_high) tile->segment_high = segment;
         }
         tile->mask_at[lane] = mask + h * p->mask.stride[nb] + m * p->mask.stride[nb + 1];
         tile->bias_at[lane] = bias + h * p->bias.stride[nb] + m * p->bias.stride[nb + 1];
     }
+    /* the softcap is a tanh of plain units; otherwise scores are in log2 units from the start */
+    const double factor = p->softcap > 0 ? p->scale / p->softcap : PE_LOG2E * p->scale;
     for (int lane = 0; lane < k->lanes; lane++) {
         set_real(k, tile->reference, lane, -INFINITY);
         set_real(k, tile->sum, lane, 0);
     }
     memset(tile->out, 0, (size_t)(p->V * PE_LANE_BYTES));
     if (job->few) {
-        k->transpose(1, tile->used * p->D, PE_LOG2E * p->scale, w->rows, 0, tile->q, 1);
+        k->transpose(1, tile->used * p->D, factor, w->rows, 0, tile->q, 1);
         memset(w->few_out, 0, (size_t)(tile->used * p->V * k->size));
         return;
     }
     /* lanes without a query compute with zeros at a position of their neighbours, and are never stored */
     for (int lane = tile->used; lane < k->lanes; lane++) {
         tile->t[lane] = tile->t_high;
+        tile->clock[lane] = 0;
         set_real(k, tile->slope, lane, 0);
+        set_real(k, tile->rate, lane, 0);
     }
     if (tile->used < k->lanes) memset(tile->q, 0, (size_t)(p->D * PE_LANE_BYTES));
-    k->transpose(tile->used, p->D, PE_LOG2E * p->scale, w->rows, p->D, tile->q, k->lanes);
+    k->transpose(tile->used, p->D, factor, w->rows, p->D, tile->q, k->lanes);
 }
 
-static void store_queries(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t kv, pe_query_tile *tile, const pe_attention_scratch *w) {
+/* A sink is one more logit, with no value: the sums move to the larger of it and their reference. */
+static void add_sinks(const pe_attention_job *job, ptrdiff_t head, pe_query_tile *tile) {
     const pe_attention_params *p = job->p;
     const pe_real_kernels *k = job->k;
-    const int nb = p->batch_ndim;
+    for (int lane = 0; lane < k->lanes; lane++) {
+        double shrink = 1;
+        if (lane < tile->used) {
+            const ptrdiff_t h = head * job->group + (tile->first + lane) % job->group;
+            const double sink = PE_LOG2E * double_at(p->sinks.data + h * p->sinks.stride[p->batch_ndim]);
+            const double old = get_real(k, tile->reference, lane), sum = get_real(k, tile->sum, lane);
+            if (sink > old) shrink = exp2(old - sink), set_real(k, tile->reference, lane, sink);
+            if (sink > -INFINITY) set_real(k, tile->sum, lane, sum * shrink + exp2(fmin(sink - old, 0)));
+        }
+        set_real(k, tile->factor, lane, shrink);
+    }
+    k->rescale(p->V, ~(uint64_t)0 >> (64 - tile->vectors), tile->factor, tile->out);
+}
+
+static void store_queries(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t head, pe_query_tile *tile,
+                          const pe_attention_scratch *w) {
+    const pe_attention_params *p = job->p;
+    const pe_real_kernels *k = job->k;
     double lse[PE_MAX_LANES];
+    if (p->sinks.data) add_sinks(job, head, tile);
     k->finish(tile->vectors, tile->reference, tile->sum, tile->factor, lse);
     k->rescale(p->V, ~(uint64_t)0 >> (64 - tile->vectors), tile->factor, tile->out);
     k->transpose(p->V, tile->used, 1, tile->out, k->lanes, w->rows, p->V);
-    char *out = p->out.data + batch_offset(p, b, &p->out);
-    char *lse_out = p->lse.data ? p->lse.data + batch_offset(p, b, &p->lse) : NULL;
+    const ptrdiff_t out = batch_offset(p, b, &p->out), lse_batch = batch_offset(p, b, &p->lse);
     for (int lane = 0; lane < tile->used; lane++) {
-        const ptrdiff_t r = tile->first + lane, m = r / job->group, h = kv * job->group + r % job->group;
-        k->store_row(job->dtype, p->V, w->rows + lane * p->V * k->size,
-                     out + h * p->out.stride[nb] + m * p->out.stride[nb + 1]);
-        if (lse_out) set_real(k, lse_out + h * p->lse.stride[nb] + m * p->lse.stride[nb + 1], 0, lse[lane]);
+        const ptrdiff_t r = tile->first + lane, m = r / job->group, h = head * job->group + r % job->group;
+        k->store_row(job->dtype, p->V, w->rows + lane * p->V * k->size, (char *)element(p, &p->out, out, h, m));
+        if (p->lse.data) set_real(k, (char *)element(p, &p->lse, lse_batch, h, m), 0, lse[lane]);
     }
 }
 
 /* ---- keys ---- */
 
-static void prepare_keys(const pe_attention_job *job, const char *k_rows, const char *v_rows, pe_key_tile *keys, const pe_attention_scratch *w) {
+/* positions, clock and segments of a key tile, and the range of each that decides about it as a whole */
+static void read_keys(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t head, pe_key_tile *keys) {
+    const pe_attention_params *p = job->p;
+    const ptrdiff_t kv = key_head(job, head), j0 = keys->first;
+    const ptrdiff_t s_batch = batch_offset(p, b, &p->s), segments = batch_offset(p, b, &p->k_segments);
+    keys->s_low = INFINITY, keys->s_high = -INFINITY;
+    keys->segment_low = INT64_MAX, keys->segment_high = INT64_MIN;
+    for (ptrdiff_t j = 0; j < keys->n; j++) {
+        const double s = p->s.data ? double_at(element(p, &p->s, s_batch, kv, j0 + j)) : (double)(j0 + j);
+        keys->s[j] = s;
+        keys->s_low = s < keys->s_low ? s : keys->s_low;
+        keys->s_high = s > keys->s_high ? s : keys->s_high;
+    }
+    for (ptrdiff_t j = 0; p->rate.data && j < keys->n; j++)
+        keys->clock[j] = double_at(element(p, &p->k_clock, batch_offset(p, b, &p->k_clock), head * job->group, j0 + j));
+    for (ptrdiff_t j = 0; p->k_segments.data && j < keys->n; j++) {
+        const int64_t segment = keys->segment[j] = int_at(element(p, &p->k_segments, segments, kv, j0 + j));
+        if (segment < keys->segment_low) keys->segment_low = segment;
+        if (segment > keys->segment_high) keys->segment_high = segment;
+    }
+}
+
+static void prepare_keys(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t head, const char *k_rows,
+                         const char *v_rows, pe_key_tile *keys, const pe_attention_scratch *w) {
     const pe_attention_params *p = job->p;
     const int axis = p->batch_ndim + 1;
     keys->k_stride = p->k.stride[axis], keys->v_stride = p->v.stride[axis];
@@ -122,7 +208,12 @@ static void prepare_keys(const pe_attention_job *job, const char *k_rows, const 
     for (ptrdiff_t j = 0; j < keys->n; j++) {
         char *row = w->rows + j * p->D * k->size;
         k->load_row(job->dtype, p->D, keys->k + j * keys->k_stride, row);
-        if (p->rotate) turn(job, keys->s[j], row, w);
+        if (!p->rotate) continue;
+        double position[PE_MAX_POSITION_AXES] = {keys->s[j]};
+        for (int a = 0; p->k_turn[0].data && a < p->plan.axes; a++)
+            position[a] = double_at(element(p, &p->k_turn[a], batch_offset(p, b, &p->k_turn[a]), key_head(job, head),
+                                            keys->first + j));
+        turn(job, position, row, w);
     }
     keys->k = w->rows, keys->k_stride = p->D * k->size;
     if (k->size == pe_itemsize(job->dtype)) return;
@@ -178,7 +269,10 @@ static ptrdiff_t cut_scratch(const pe_attention_job *job, char *base, pe_attenti
         t->out = take(at, p->V * PE_LANE_BYTES);
         t->factor = take(at, PE_LANE_BYTES);
         t->slope = take(at, (job->few ? FEW : 1) * PE_LANE_BYTES);
+        t->rate = take(at, (job->few ? FEW : 1) * PE_LANE_BYTES);
         t->t = (double *)take(at, PE_MAX_LANES * (ptrdiff_t)sizeof(double));
+        t->clock = (double *)take(at, PE_MAX_LANES * (ptrdiff_t)sizeof(double));
+        t->segment = (int64_t *)take(at, PE_MAX_LANES * (ptrdiff_t)sizeof(int64_t));
     }
     return cutter.used;
 }
@@ -207,39 +301,37 @@ static void attention_task(const void *context, ptrdiff_t task, void *scratch) {
     cut_scratch(job, scratch, &w, tiles);
     const ptrdiff_t part = task % job->parts, rest = task / job->parts;
     const ptrdiff_t block = job->blocks - 1 - rest % job->blocks; /* under a causal mask the last is the longest */
-    const ptrdiff_t head = rest / job->blocks, b = head / p->K, kv = head % p->K;
+    const ptrdiff_t head = rest / job->blocks, b = head / job->heads, h = head % job->heads;
 
     int n_tiles = 0;
-    double t_high = -INFINITY;
+    double t_low = INFINITY, t_high = -INFINITY;
     while (n_tiles < job->tiles && set_tile(job, &tiles[n_tiles], (block * job->tiles + n_tiles) * job->k->lanes)) {
         if (job->parts > 1) point_at_partial(job, &tiles[n_tiles], head, block, part);
-        load_queries(job, b, kv, &tiles[n_tiles], &w);
+        load_queries(job, b, h, &tiles[n_tiles], &w);
+        t_low = fmin(t_low, tiles[n_tiles].t_low);
         t_high = fmax(t_high, tiles[n_tiles++].t_high);
     }
 
-    const char *k_rows = p->k.data + batch_offset(p, b, &p->k) + kv * p->k.stride[p->batch_ndim];
-    const char *v_rows = p->v.data + batch_offset(p, b, &p->v) + kv * p->v.stride[p->batch_ndim];
-    const char *s_rows = p->s.data ? p->s.data + batch_offset(p, b, &p->s) + kv * p->s.stride[p->batch_ndim] : NULL;
+    const ptrdiff_t kv = key_head(job, h);
+    const char *k_rows = element(p, &p->k, batch_offset(p, b, &p->k), kv, 0);
+    const char *v_rows = element(p, &p->v, batch_offset(p, b, &p->v), kv, 0);
     const ptrdiff_t k_stride = p->k.stride[p->batch_ndim + 1], v_stride = p->v.stride[p->batch_ndim + 1];
-    const ptrdiff_t begin = part * job->part_keys, step = job->tile_keys;
-    ptrdiff_t end = begin + job->part_keys < p->N ? begin + job->part_keys : p->N;
-    if (p->causal && !s_rows && t_high < (double)end) /* keys beyond the last query are not even looked at */
-        end = t_high < (double)begin ? begin : (ptrdiff_t)floor(t_high) + 1;
+    const ptrdiff_t step = job->tile_keys, length = length_of(p, b);
+    ptrdiff_t begin = part * job->part_keys, end = begin + job->part_keys;
+    if (end > length) end = length;
+    if (!p->s.data) { /* keys out of every query's reach are not even looked at */
+        if (t_high - p->low < (double)end) end = t_high - p->low < 0 ? 0 : (ptrdiff_t)floor(t_high - p->low) + 1;
+        if (t_low - p->high > (double)begin) begin = (ptrdiff_t)fmin(floor(t_low - p->high), (double)end) / step * step;
+    }
 
     for (ptrdiff_t j0 = begin; j0 < end && !pe_stopping(); j0 += step) {
         pe_key_tile keys = {.first = j0, .n = end - j0 < step ? end - j0 : step};
-        keys.s_low = INFINITY, keys.s_high = -INFINITY;
-        for (ptrdiff_t j = 0; j < keys.n; j++) {
-            const double s = s_rows ? double_at(s_rows + (j0 + j) * p->s.stride[p->batch_ndim + 1]) : (double)(j0 + j);
-            keys.s[j] = s;
-            keys.s_low = s < keys.s_low ? s : keys.s_low;
-            keys.s_high = s > keys.s_high ? s : keys.s_high;
-        }
+        read_keys(job, b, h, &keys);
         for (int i = 0; i < n_tiles; i++) {
             pe_visible see;
             if (!(job->few ? pe_see_few : pe_see_many)(job, &tiles[i], &keys, &see)) continue;
             if (!keys.k) {
-                prepare_keys(job, k_rows, v_rows, &keys, &w);
+                prepare_keys(job, b, h, k_rows, v_rows, &keys, &w);
                 const ptrdiff_t next = j0 + step, left = end - next < step ? end - next : step;
                 if (job->far && !job->few) {
                     prefetch_rows(k_rows + next * k_stride, left, k_stride, job->k_bytes);
@@ -251,7 +343,7 @@ static void attention_task(const void *context, ptrdiff_t task, void *scratch) {
     }
     if (job->few && n_tiles) job->k->transpose(tiles->used, p->V, 1, w.few_out, p->V, tiles->out, job->k->lanes);
     if (job->parts == 1)
-        for (int i = 0; i < n_tiles; i++) store_queries(job, b, kv, &tiles[i], &w);
+        for (int i = 0; i < n_tiles; i++) store_queries(job, b, h, &tiles[i], &w);
 }
 
 static void merge_task(const void *context, ptrdiff_t task, void *scratch) {
@@ -266,15 +358,17 @@ static void merge_task(const void *context, ptrdiff_t task, void *scratch) {
     char *shares = (char *)scratch + measured;
     k->merge(job->parts, tile->vectors, tile->reference, tile->sum, job->sums_bytes, shares);
     k->add_parts(job->parts, job->p->V, tile->vectors, shares, tile->out, job->sums_bytes);
-    store_queries(job, head / job->p->K, head % job->p->K, tile, &w);
+    store_queries(job, head / job->heads, head % job->heads, tile, &w);
 }
 
 pe_status pe_attention(const pe_attention_params *p) {
     pe_attention_job job = {.p = p, .dtype = p->q.dtype, .k = &pe_active->real[pe_is_double(p->q.dtype)]};
-    ptrdiff_t heads = p->K;
+    job.group = p->H / most(p->K, 1);
+    if (p->k_clock.data && p->k_clock.stride[p->batch_ndim] != 0) job.group = 1;
+    job.heads = p->H / most(job.group, 1);
+    ptrdiff_t heads = job.heads;
     for (int i = 0; i < p->batch_ndim; i++) heads *= p->batch[i];
     if (heads == 0 || p->M == 0 || p->H == 0) return PE_OK;
-    job.group = p->H / p->K;
     job.rows = job.group * p->M;
     job.few = job.rows <= FEW;
     job.tile_keys = job.few && job.k->lanes < KEYS ? job.k->lanes : KEYS;
@@ -301,7 +395,8 @@ pe_status pe_attention(const pe_attention_params *p) {
 
     /* flops a second, roughly: enough to tell microseconds from milliseconds */
     static const double rate[PE_ISA_COUNT] = {4e9, 5e10, 8e10};
-    const double pairs = (double)heads * (double)job.rows * (double)p->N * (p->causal && p->M > 1 ? 0.5 : 1);
+    const double reach = fmin((double)p->N, p->high - p->low + (double)KEYS);
+    const double pairs = (double)heads * (double)job.rows * reach * (p->low == 0 && p->M > 1 ? 0.5 : 1);
     const double padded = job.few ? 1 : (double)(query_tiles * job.k->lanes) / (double)job.rows;
     const double flops = pairs * padded * 2 * (double)(p->D + p->V + 8) * (double)job.k->size / 4;
     const double bytes = (double)heads * (double)p->N * (double)(job.k_bytes + job.v_bytes);

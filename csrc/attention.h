@@ -13,7 +13,8 @@ typedef struct {
     const pe_real_kernels *k;
     pe_dtype dtype;
     pe_turns turns;
-    ptrdiff_t group, rows; /* query heads a key head; queries of a key head: group * M */
+    ptrdiff_t heads, group, rows; /* key heads, query heads of each, queries of each: group * M. Where clocks differ
+                                   * within a group every query head counts as a key head of its own. */
     ptrdiff_t blocks, parts, part_keys;
     int tiles;                  /* query tiles a task */
     int tile_keys;              /* keys a step */
@@ -30,17 +31,20 @@ typedef struct {
     ptrdiff_t first;   /* its first query among those of the key head */
     int used, vectors; /* lanes that hold a query; vectors that hold a lane */
     double t_low, t_high;
+    int64_t segment_low, segment_high;
     /* (D, lanes) and (V, lanes); with few queries (used, D) and (used, V) while keys are walked */
     char *q, *out;
     char *reference, *sum, *factor; /* one real a lane */
-    char *slope;                    /* one real a lane, in log2 units; with few queries a row of equal lanes each */
-    double *t;
+    char *slope, *rate; /* one real a lane, in log2 units; with few queries a row of equal lanes each */
+    double *t, *clock;
+    int64_t *segment;
     ptrdiff_t mask_at[PE_MAX_LANES], bias_at[PE_MAX_LANES];
 } pe_query_tile;
 
 typedef struct {
     ptrdiff_t first, n; /* keys first .. first + n - 1 */
-    double s[PE_TILE_KEYS], s_low, s_high;
+    double s[PE_TILE_KEYS], s_low, s_high, clock[PE_TILE_KEYS];
+    int64_t segment[PE_TILE_KEYS], segment_low, segment_high;
     const char *k, *v; /* rows of reals, in place or in scratch; NULL until a query tile sees them */
     ptrdiff_t k_stride, v_stride;
 } pe_key_tile;
@@ -54,6 +58,14 @@ typedef struct {
     uint64_t bits[PE_TILE_KEYS];
     bool partly; /* something is hidden */
 } pe_visible;
+
+/* What positions say of a whole tile, without looking at single keys. */
+typedef enum { PE_NONE, PE_SOME, PE_ALL } pe_share;
+static inline pe_share pe_share_of(const pe_attention_params *p, double t_low, double t_high, const pe_key_tile *keys) {
+    const double least = t_low - keys->s_high, most = t_high - keys->s_low; /* t - s is between these */
+    if (most < p->low || (p->open ? least >= p->high : least > p->high)) return PE_NONE;
+    return least >= p->low && (p->open ? most < p->high : most <= p->high) ? PE_ALL : PE_SOME;
+}
 
 /* Finds what of these keys this tile sees; false when nothing. */
 bool pe_see_many(const pe_attention_job *job, const pe_query_tile *tile, const pe_key_tile *keys, pe_visible *see);

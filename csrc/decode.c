@@ -9,8 +9,17 @@ bool pe_see_few(const pe_attention_job *job, const pe_query_tile *tile, const pe
     uint64_t any = 0, all = every;
     for (int r = 0; r < tile->used; r++) {
         uint64_t bits = every;
-        if (p->causal && keys->s_high > tile->t[r])
-            for (ptrdiff_t j = 0; j < keys->n; j++) bits &= ~((uint64_t)(keys->s[j] > tile->t[r]) << j);
+        const pe_share share = pe_share_of(p, tile->t[r], tile->t[r], keys);
+        if (share == PE_NONE) bits = 0;
+        if (share == PE_SOME)
+            for (ptrdiff_t j = 0; j < keys->n; j++) {
+                const double gap = tile->t[r] - keys->s[j];
+                const bool seen = gap >= p->low && (p->open ? gap < p->high : gap <= p->high);
+                bits &= ~((uint64_t)!seen << j);
+            }
+        if (p->q_segments.data)
+            for (ptrdiff_t j = 0; j < keys->n; j++)
+                bits &= ~((uint64_t)(keys->segment[j] != tile->segment[r]) << j);
         if (p->mask.data) {
             const ptrdiff_t stride = p->mask.stride[p->batch_ndim + 2];
             bits &= pe_mask_row(keys->n, p->mask.data + tile->mask_at[r] + keys->first * stride, stride);
@@ -29,10 +38,13 @@ void pe_attend_few(const pe_attention_job *job, pe_query_tile *tile, const pe_ke
     const pe_real_kernels *k = job->k;
     const int rows = tile->used, vectors = (int)(keys->n + k->width - 1) / k->width;
     k->dots(rows, keys->n, p->D, keys->k, keys->k_stride, tile->q, w->scores);
-    if (p->slope.data)
-        for (int r = 0; r < rows; r++)
-            k->slide(1, 0, vectors, keys->s, &tile->t[r], tile->slope + r * PE_LANE_BYTES,
-                     w->scores + r * PE_LANE_BYTES);
+    if (p->softcap > 0) k->cap(rows, 0, vectors, PE_LOG2E * p->softcap, w->scores);
+    for (int r = 0; r < rows; r++) { /* the keys are the lanes here */
+        char *scores = w->scores + r * PE_LANE_BYTES;
+        const ptrdiff_t at = r * PE_LANE_BYTES;
+        if (p->slope.data) k->slide(1, 0, vectors, keys->s, &tile->t[r], tile->slope + at, scores);
+        if (p->rate.data) k->slide(1, 0, vectors, keys->clock, &tile->clock[r], tile->rate + at, scores);
+    }
     if (p->bias.data) {
         uint64_t all = ~(uint64_t)0;
         for (int r = 0; r < rows; r++) pe_load_bias(job, tile, r, keys, w->bias + r * PE_LANE_BYTES);

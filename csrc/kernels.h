@@ -17,7 +17,7 @@
 /* Angular frequencies in turns per position, each as a sum high + low good to 106 bits; (axes, padded) both. */
 typedef struct {
     int axes;
-    ptrdiff_t planes, padded;
+    ptrdiff_t planes, padded, axis; /* axis: from one axis' frequencies to the next's */
     const double *high, *low;
     double amplitude, sign; /* sign -1 turns back */
     double highest;         /* of |high| */
@@ -74,8 +74,11 @@ typedef struct {
     /* scores += factor * bias; a bias of -inf clears the lane's bit. Anything else stays above -inf. */
     void (*add_bias)(ptrdiff_t keys, int first, int n, double factor, const void *bias, void *scores,
                      uint64_t *visible);
-    /* visible[j] &= lanes whose t >= s[j] */
-    void (*causal)(ptrdiff_t keys, int first, int n, const double *t, const double *s, uint64_t *visible);
+    /* scores = amount * tanh(scores) */
+    void (*cap)(ptrdiff_t keys, int first, int n, double amount, void *scores);
+    /* visible[j] &= lanes with low <= t - s[j] <= high (< high when open), the gap formed in float64 */
+    void (*within)(ptrdiff_t keys, int first, int n, const double *t, const double *s, double low, double high, bool open,
+                   uint64_t *visible);
     /* scores[j] = -inf where bit `lane` of visible[j] is clear: chosen, not multiplied, so NaN goes too. */
     void (*hide)(ptrdiff_t keys, int first, int n, const uint64_t *visible, void *scores);
 

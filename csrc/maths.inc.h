@@ -32,6 +32,43 @@ static inline vec_f64 exp2_f64(vec_f64 x) {
     return scale2_f64(fma_f64(p, r, set1_f64(1)), n);
 }
 
+/* tanh x = x + x^3 P(x^2) up to 0.625 (6e-10 and 6e-20 relative), beyond 1 - 2 / (1 + 2^(2 x log2 e)), which would lose
+ * the digits of a small result. */
+static inline vec_f32 tanh_f32(vec_f32 x) {
+    const vec_f32 z = mul_f32(x, x), size = abs_f32(x), one = set1_f32(1);
+    vec_f32 p = set1_f32(0.002292744816f);
+    p = fma_f32(p, z, set1_f32(-0.008343945516f));
+    p = fma_f32(p, z, set1_f32(0.02176891865f));
+    p = fma_f32(p, z, set1_f32(-0.05395925958f));
+    p = fma_f32(p, z, set1_f32(0.1333330356f));
+    p = fma_f32(p, z, set1_f32(-0.3333333317f));
+    const vec_f32 near = fma_f32(mul_f32(x, z), p, x);
+    vec_f32 far = sub_f32(one, div_f32(set1_f32(2), add_f32(one, exp2_f32(mul_f32(size, set1_f32(2.885390082f))))));
+    far = select_f32(gt_f32(zero_f32(), x), sub_f32(zero_f32(), far), far);
+    return select_f32(gt_f32(size, set1_f32(0.625f)), far, near);
+}
+
+static inline vec_f64 tanh_f64(vec_f64 x) {
+    const vec_f64 z = mul_f64(x, x), size = abs_f64(x), one = set1_f64(1);
+    vec_f64 p = set1_f64(-2.438831631472088e-06);
+    p = fma_f64(p, z, set1_f64(1.2209921790162781e-05));
+    p = fma_f64(p, z, set1_f64(-3.708106921544234e-05));
+    p = fma_f64(p, z, set1_f64(9.604109157026265e-05));
+    p = fma_f64(p, z, set1_f64(-0.00023888944636751174));
+    p = fma_f64(p, z, set1_f64(0.0005899818158388232));
+    p = fma_f64(p, z, set1_f64(-0.0014558283998303246));
+    p = fma_f64(p, z, set1_f64(0.003592127507599252));
+    p = fma_f64(p, z, set1_f64(-0.008863235499801992));
+    p = fma_f64(p, z, set1_f64(0.021869488535133222));
+    p = fma_f64(p, z, set1_f64(-0.0539682539682359));
+    p = fma_f64(p, z, set1_f64(0.13333333333333322));
+    p = fma_f64(p, z, set1_f64(-0.3333333333333333));
+    const vec_f64 near = fma_f64(mul_f64(x, z), p, x);
+    vec_f64 far = sub_f64(one, div_f64(set1_f64(2), add_f64(one, exp2_f64(mul_f64(size, set1_f64(2.8853900817779268))))));
+    far = select_f64(gt_f64(zero_f64(), x), sub_f64(zero_f64(), far), far);
+    return select_f64(gt_f64(size, set1_f64(0.625)), far, near);
+}
+
 /* cos and sin of `quarter` quarter turns plus `rest` turns, |rest| <= 1/8, quarter integral in [-2, 2].
  * sin(2 pi r) = r S(r^2), cos(2 pi r) = 1 + r^2 C(r^2), interpolated at Chebyshev nodes on r^2 in [0, 1/64]:
  * 4e-18 and 4e-19 relative, so the rounding of the steps is all there is. */

@@ -38,9 +38,11 @@ static inline bool pe_is_double(pe_dtype values) { return values == PE_F64; }
 typedef struct {
     ptrdiff_t planes; /* L */
     int axes, blocks;
+    ptrdiff_t heads; /* 1: every head alike; else a row of freqs for each, the axis of heads being two before the last */
     bool half;
     double amplitude;
-    const double *freqs; /* (axes, L), C order */
+    const double *freqs; /* (axes, heads, L), C order */
+    const double *rate;  /* (axes, L) or NULL: plane l is multiplied by exp(-sum_a rate[a, l] * position[a]) */
 } pe_plan;
 
 #define PE_MAX_POSITION_AXES 8
@@ -70,18 +72,23 @@ typedef struct {
 } pe_bias_params;
 pe_status pe_bias(const pe_bias_params *p);
 
-/* out (..., H, M, V) = softmax(scale q k^T + bias - slope |t - s|, over what is visible) v. Axes of the batch come
- * first in every view; then for q, out: H, M, row; k, v: K, N, row; mask, bias: H, M, N; t: H, M; s: K, N; lse: H, M.
- * Rows of q, k, v, out are contiguous. slope is (H,) float64, t and s float64 (NULL: the last M of 0..N-1, and
- * 0..N-1). A key is visible when mask is true there and, if causal, s <= t. */
+/* out (..., H, M, V) = softmax(cap(scale q k^T) + bias - slope |t - s| - rate |q_clock - k_clock|, over what is visible) v.
+ * Axes of the batch come first in every view; then for q, out: H, M, row; k, v: K, N, row; mask, bias: H, M, N; t, q_clock,
+ * q_segments: H, M; s, k_segments: K, N; k_clock: H, N; lse: H, M; lengths: none. Rows of q, k, v, out are contiguous.
+ * slope, rate, sinks are (H,) float64; positions and clocks float64; segments and lengths int64. t NULL: the last M of
+ * 0..n-1, n the length or N; s NULL: 0..N-1. A key is visible when mask is true there, its segment is the query's, it is
+ * within the length, and low <= t - s <= high (< high when `open`). */
 typedef struct {
     int batch_ndim;
     ptrdiff_t batch[PE_MAX_AXES];
     ptrdiff_t H, K, M, N, D, V;
-    pe_view q, k, v, out, lse, mask, bias, t, s, slope;
-    bool causal, rotate;
-    pe_plan plan; /* one axis; queries turn by t, keys by s */
-    double scale;
+    pe_view q, k, v, out, lse, mask, bias, t, s, slope, rate, q_clock, k_clock, sinks, q_segments, k_segments, lengths;
+    double low, high; /* of t - s; -infinity and infinity where nothing bounds it */
+    bool open;
+    double scale, softcap; /* softcap 0: off */
+    bool rotate;
+    pe_plan plan; /* queries turn by q_turn, keys by k_turn: one view an axis, or t and s themselves where data is NULL */
+    pe_view q_turn[PE_MAX_POSITION_AXES], k_turn[PE_MAX_POSITION_AXES];
     int num_threads;
 } pe_attention_params;
 pe_status pe_attention(const pe_attention_params *p);

@@ -5,13 +5,29 @@
 #include "attention.h"
 #include "mask.h"
 
+static bool same_segment(const pe_query_tile *tile, const pe_key_tile *keys) {
+    return tile->segment_low == tile->segment_high && keys->segment_low == keys->segment_high &&
+           tile->segment_low == keys->segment_low;
+}
+
 bool pe_see_many(const pe_attention_job *job, const pe_query_tile *tile, const pe_key_tile *keys, pe_visible *see) {
     const pe_attention_params *p = job->p;
     see->partly = false;
     for (ptrdiff_t j = 0; j < keys->n; j++) see->bits[j] = ~(uint64_t)0;
-    if (p->causal && keys->s_high > tile->t_low) {
-        if (keys->s_low > tile->t_high) return false;
-        job->k->causal(keys->n, 0, tile->vectors, tile->t, keys->s, see->bits);
+    const pe_share share = pe_share_of(p, tile->t_low, tile->t_high, keys);
+    if (share == PE_NONE) return false;
+    if (share == PE_SOME) {
+        job->k->within(keys->n, 0, tile->vectors, tile->t, keys->s, p->low, p->high, p->open, see->bits);
+        see->partly = true;
+    }
+    if (p->q_segments.data && !same_segment(tile, keys)) {
+        if (tile->segment_low > keys->segment_high || tile->segment_high < keys->segment_low) return false;
+        for (ptrdiff_t j = 0; j < keys->n; j++) {
+            uint64_t equal = 0;
+            for (int lane = 0; lane < tile->used; lane++)
+                equal |= (uint64_t)(tile->segment[lane] == keys->segment[j]) << lane;
+            see->bits[j] &= equal;
+        }
         see->partly = true;
     }
     if (p->mask.data) {
@@ -71,20 +87,23 @@ void pe_attend_many(const pe_attention_job *job, pe_query_tile *tile, const pe_k
         k->multiply(end - j, p->D, keys->k + j * keys->k_stride, keys->k_stride, k->size, tile->q,
                     w->scores + j * PE_LANE_BYTES, first, vectors - first, false);
     }
+    if (p->softcap > 0) k->cap(n, 0, vectors, PE_LOG2E * p->softcap, w->scores);
     if (p->slope.data) k->slide(n, 0, vectors, tile->t, keys->s, tile->slope, w->scores);
+    if (p->rate.data) k->slide(n, 0, vectors, tile->clock, keys->clock, tile->rate, w->scores);
     if (p->bias.data) add_bias(job, tile, keys, w, see);
     if (see->partly) k->hide(n, 0, vectors, see->bits, w->scores);
 
     const uint64_t moved = k->softmax(n, 0, vectors, w->scores, tile->reference, tile->sum, tile->factor);
     if (moved) k->rescale(p->V, moved, tile->factor, tile->out);
 
-    if (see->partly && !k->all_finite(n, p->V, keys->v, keys->v_stride)) {
-        k->multiply_visible(p->V, n, keys->v, k->size, keys->v_stride, w->scores, tile->out, 0, vectors, see->bits);
-        return;
-    }
+    const bool choose = see->partly && !k->all_finite(n, p->V, keys->v, keys->v_stride);
     for (ptrdiff_t j = 0, end; j < n; j = end) {
         end = run_end(job, tile, keys, see, j, &first);
-        k->multiply(p->V, end - j, keys->v + j * keys->v_stride, k->size, keys->v_stride,
-                    w->scores + j * PE_LANE_BYTES, tile->out, first, vectors - first, true);
+        const char *values = keys->v + j * keys->v_stride, *weights = w->scores + j * PE_LANE_BYTES;
+        if (choose)
+            k->multiply_visible(p->V, end - j, values, k->size, keys->v_stride, weights, tile->out, first,
+                                vectors - first, see->bits + j);
+        else
+            k->multiply(p->V, end - j, values, k->size, keys->v_stride, weights, tile->out, first, vectors - first, true);
     }
 }

@@ -3,6 +3,7 @@
  * The leading axes of x are split in two: table axes, along which positions (or tables) differ, and shared axes
  * (heads, usually). A task is a block of table rows times a block of shared rows: it makes its angles once, in
  * scratch, and turns all of its rows by them. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,6 +53,15 @@ static ptrdiff_t offset(const axes_t *a, ptrdiff_t index, const ptrdiff_t *strid
     return at;
 }
 
+/* the index along `axis` of row `index` of these axes */
+static ptrdiff_t coordinate(const axes_t *a, ptrdiff_t index, int axis) {
+    for (int i = a->n - 1; i >= 0; i--) {
+        if (a->axis[i] == axis) return index % a->size[i];
+        index /= a->size[i];
+    }
+    return 0;
+}
+
 static double read_position(const pe_view *v, ptrdiff_t at) {
     if (v->dtype == PE_I64) {
         int64_t i;
@@ -65,6 +75,17 @@ static double read_position(const pe_view *v, ptrdiff_t at) {
 
 static double real_at(const void *reals, bool is_double, ptrdiff_t i) {
     return is_double ? ((const double *)reals)[i] : (double)((const float *)reals)[i];
+}
+
+/* damped RoPE: each plane shrinks by exp(-rate . position), or grows back */
+static void fade_angles(const pe_plan *plan, bool inverse, bool is_double, const double *position, void *cos, void *sin) {
+    for (ptrdiff_t l = 0; l < plan->planes; l++) {
+        double faded = 0;
+        for (int a = 0; a < plan->axes; a++) faded += plan->rate[a * plan->planes + l] * position[a];
+        const double size = exp(inverse ? faded : -faded);
+        if (is_double) ((double *)cos)[l] *= size, ((double *)sin)[l] *= size;
+        else ((float *)cos)[l] = (float)(((float *)cos)[l] * size), ((float *)sin)[l] = (float)(((float *)sin)[l] * size);
+    }
 }
 
 /* The exact inverse of a table's map: divided by cos^2 + sin^2, which is the amplitude's square. */
@@ -84,7 +105,11 @@ static void make_angles(const job_t *job, ptrdiff_t index, char *cos, char *sin)
         double position[PE_MAX_POSITION_AXES];
         for (int a = 0; a < p->plan.axes; a++)
             position[a] = read_position(&p->positions[a], offset(&job->table, index, p->positions[a].stride));
-        k->sincos_row(&job->turns, position, cos, sin);
+        pe_turns turns = job->turns;
+        const ptrdiff_t head = p->plan.heads > 1 ? coordinate(&job->table, index, p->ndim - 3) : 0;
+        turns.high += head * turns.padded, turns.low += head * turns.padded;
+        k->sincos_row(&turns, position, cos, sin);
+        if (p->plan.rate) fade_angles(&p->plan, p->inverse, k->size == 8, position, cos, sin);
         return;
     }
     k->load_row(p->cos.dtype, p->plan.planes, p->cos.data + offset(&job->table, index, p->cos.stride), cos);
@@ -152,6 +177,7 @@ static void split_axes(job_t *job) {
         if (job->tables) differs = p->cos.stride[i] || p->sin.stride[i];
         else
             for (int a = 0; a < p->plan.axes; a++) differs |= p->positions[a].stride[i] != 0;
+        differs |= p->plan.heads > 1 && i == p->ndim - 3;
         add_axis(differs ? &job->table : &job->shared, i, p->shape[i]);
     }
 }

@@ -11,14 +11,15 @@ bool pe_make_turns(const pe_plan *plan, bool inverse, pe_turns *turns) {
     turns->amplitude = inverse ? 1 / plan->amplitude : plan->amplitude;
     turns->sign = inverse ? -1 : 1;
     turns->highest = 0;
-    const size_t n = (size_t)(turns->padded * plan->axes);
+    turns->axis = plan->heads * turns->padded;
+    const size_t n = (size_t)(turns->axis * plan->axes);
     double *high = calloc(2 * n + 1, sizeof *high);
     if (!high) return false;
     double *low = high + n;
-    for (int a = 0; a < plan->axes; a++)
+    for (ptrdiff_t row = 0; row < plan->axes * plan->heads; row++)
         for (ptrdiff_t l = 0; l < plan->planes; l++) {
-            const double w = plan->freqs[a * plan->planes + l];
-            const ptrdiff_t at = a * turns->padded + l;
+            const double w = plan->freqs[row * plan->planes + l];
+            const ptrdiff_t at = row * turns->padded + l;
             high[at] = w * inverse_2pi;
             turns->highest = fmax(turns->highest, fabs(high[at]));
             low[at] = fma(w, inverse_2pi, -high[at]) + w * inverse_2pi_low;

@@ -85,8 +85,8 @@ static void FN(sincos_row)(const pe_turns *turns, const double *position, void *
     for (ptrdiff_t l = 0; l < turns->padded; l += W_f64) {
         vec_f64 quarter = zero_f64(), rest = zero_f64();
         for (int a = 0; a < turns->axes; a++) {
-            vec_f64 p = set1_f64(position[a]), high = load_f64(turns->high + a * turns->padded + l);
-            vec_f64 low = load_f64(turns->low + a * turns->padded + l);
+            vec_f64 p = set1_f64(position[a]), high = load_f64(turns->high + a * turns->axis + l);
+            vec_f64 low = load_f64(turns->low + a * turns->axis + l);
             /* the product to 106 bits; its head loses whole quarters exactly before the tail is added */
             vec_f64 head = mul_f64(p, high);
             vec_f64 tail = fma_f64(p, low, product_tail(p, high, head));
@@ -181,7 +181,8 @@ static inline __attribute__((always_inline)) void FN(fill_bias)(ptrdiff_t n, dou
 }
 
 static void FN(bias_row)(ptrdiff_t n, double t, const double *s, double slope, bool causal, void *out, bool stream) {
-    const V slopes = v(set1)((REAL)slope);
+    /* a slope beyond the reals would become infinite, and NaN at gap 0 */
+    const V slopes = v(set1)((REAL)(slope < (double)REAL_MAX ? slope : (double)REAL_MAX));
     if (stream && causal) FN(fill_bias)(n, t, s, slopes, true, out, true);
     else if (stream) FN(fill_bias)(n, t, s, slopes, false, out, true);
     else if (causal) FN(fill_bias)(n, t, s, slopes, true, out, false);

@@ -89,13 +89,13 @@ static void FN(multiply_visible)(ptrdiff_t rows, ptrdiff_t inner, const char *a,
     for (ptrdiff_t r = 0; r < rows; r++)
         for (int vector = first; vector < first + n; vector++) {
             REAL *out = (REAL *)c + r * LANES + vector * W;
-            V sum = v(load)(out);
+            V sum = v(zero)();
             for (ptrdiff_t x = 0; x < inner; x++) {
                 V value = v(set1)(v(scalar)(a + r * row_stride + x * inner_stride));
                 V weight = v(load)((const REAL *)b + x * LANES + vector * W);
                 sum = v(select)(v(from_bits)(visible[x] >> (vector * W)), v(fma)(value, weight, sum), sum);
             }
-            v(store)(out, sum);
+            v(store)(out, v(add)(v(load)(out), sum)); /* the same sums as multiply: what is hidden changes no bit */
         }
 }
 
@@ -125,13 +125,27 @@ static void FN(add_bias)(ptrdiff_t keys, int first, int n, double factor, const 
         }
 }
 
-static void FN(causal)(ptrdiff_t keys, int first, int n, const double *t, const double *s, uint64_t *visible) {
+static void FN(cap)(ptrdiff_t keys, int first, int n, double amount, void *scores) {
+    const V most = v(set1)((REAL)amount);
+    for (ptrdiff_t j = 0; j < keys; j++)
+        for (int vector = first; vector < first + n; vector++) {
+            REAL *score = (REAL *)scores + j * LANES + vector * W;
+            v(store)(score, v(mul)(most, v(tanh)(v(load)(score))));
+        }
+}
+
+static void FN(within)(ptrdiff_t keys, int first, int n, const double *t, const double *s, double low, double high,
+                       bool open, uint64_t *visible) {
     const int from = first * W, to = (first + n) * W;
+    const vec_f64 least = set1_f64(low), most = set1_f64(high);
     for (ptrdiff_t j = 0; j < keys; j++) {
         uint64_t seen = 0;
         const vec_f64 key = set1_f64(s[j]);
-        for (int lane = from; lane < to; lane += W_f64)
-            seen |= to_bits_f64(ge_f64(load_f64(t + lane), key)) << lane;
+        for (int lane = from; lane < to; lane += W_f64) {
+            const vec_f64 gap = sub_f64(load_f64(t + lane), key);
+            const uint64_t below = to_bits_f64(open ? gt_f64(most, gap) : ge_f64(most, gap));
+            seen |= (to_bits_f64(ge_f64(gap, least)) & below) << lane;
+        }
         visible[j] &= seen;
     }
 }

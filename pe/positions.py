@@ -1,13 +1,14 @@
-"""Positions of the tokens of a grid."""
+"""Positions of the tokens of grids, padded batches and packed rows, and what is computed from them alone."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from ._scalars import integer
+from ._scalars import integer, positive
+from .rope import geometric_freqs
 
-__all__ = ["grid_positions"]
+__all__ = ["clock", "grid_positions", "positions_from_lengths", "positions_from_mask", "sinusoidal"]
 
 
 def grid_positions(height: int, width: int, *more: int, prefix: int = 0) -> tuple[NDArray[np.int64], ...]:
@@ -56,3 +57,220 @@ def grid_positions(height: int, width: int, *more: int, prefix: int = 0) -> tupl
     axes = np.indices(shape, dtype=np.int64).reshape(len(shape), -1)
     front = np.zeros(integer("prefix", prefix, 0), np.int64)
     return tuple(np.concatenate([front, axis]) for axis in axes[::-1])
+
+
+def positions_from_mask(mask: ArrayLike) -> NDArray[np.int64]:
+    """Return positions that count the tokens of each padded sequence from 0, wherever the padding is.
+
+    A decoder's batch is padded on the left; without this the first token of a short sequence would stand at
+    its column, not at 0. Scores under RoPE, ALiBi or decay see gaps alone, so a shift common to queries *and*
+    cached keys changes nothing, but one between them does.
+
+    Parameters
+    ----------
+    mask : array_like of bool, shape (..., T)
+        True for a token, False for padding.
+
+    Returns
+    -------
+    ndarray of int64, shape (..., T)
+        0, 1, 2, ... over the tokens of each row; 0 on padding, which the caller hides (``mask=``).
+
+    Raises
+    ------
+    TypeError
+        A mask that is not bool.
+    ValueError
+        A single value.
+
+    See Also
+    --------
+    positions_from_lengths : for sequences packed one after the other.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pe
+    >>> mask = np.array([[False, False, True, True], [True, True, True, True]])
+    >>> positions = pe.positions_from_mask(mask)
+    >>> positions.tolist()
+    [[0, 0, 0, 1], [0, 1, 2, 3]]
+    >>> q = k = v = np.ones((2, 8, 4, 16))                              # batch, heads, rows, width
+    >>> p, rope = positions[:, None, :], pe.Rope(16)
+    >>> pe.attention(q, k, v, causal=True, mask=mask[:, None, None], rope=rope,
+    ...              q_positions=p, k_positions=p).shape
+    (2, 8, 4, 16)
+    """
+    from ._check.arrays import to_array
+
+    array = to_array("mask", mask)
+    if array.dtype != np.bool_:
+        binary = array.dtype.kind in "iuf" and bool(((array == 0) | (array == 1)).all())
+        hint = "; it holds only 0 and 1: mask.astype(bool)" if binary else ""
+        raise TypeError(f"mask has dtype {array.dtype}; expected bool, True for a token{hint}")
+    if array.ndim == 0:
+        raise ValueError("mask is a single value; expected shape (..., T)")
+    return np.where(array, np.cumsum(array, axis=-1, dtype=np.int64) - 1, 0)
+
+
+def positions_from_lengths(lengths: ArrayLike) -> NDArray[np.int64]:
+    """Return positions that start again at 0 in every sequence of a packed row.
+
+    Parameters
+    ----------
+    lengths : array_like of int, shape (S,)
+        Tokens in each sequence. Offsets, as kernels for packed rows take them (0, 3, 5), are
+        ``np.diff(offsets)``.
+
+    Returns
+    -------
+    ndarray of int64, shape (sum of lengths,)
+        0..lengths[0]-1, 0..lengths[1]-1, and so on.
+
+    Raises
+    ------
+    TypeError
+        Lengths that are no integers.
+    ValueError
+        Lengths below 0, or not of shape (S,).
+
+    See Also
+    --------
+    positions_from_mask : for padded batches.
+
+    Examples
+    --------
+    >>> import pe
+    >>> pe.positions_from_lengths([3, 2]).tolist()
+    [0, 1, 2, 0, 1]
+    """
+    from ._check.arrays import to_array
+
+    array = to_array("lengths", lengths)
+    if array.ndim != 1:
+        raise ValueError(f"lengths has shape {array.shape}; expected (S,), one length for each sequence")
+    if array.size and array.dtype.kind not in "iu":
+        raise TypeError(f"lengths has dtype {array.dtype}; expected integers")
+    if (array < 0).any():
+        raise ValueError(f"lengths has {array.min()}; expected integers >= 0. Are these offsets? pass "
+                         f"np.diff(offsets)")
+    counts = array.astype(np.int64)
+    return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+
+
+def clock(log_gates: ArrayLike, axis: int = -1) -> NDArray[np.float64]:
+    """Return learned time: minus the running sum of the logarithms of gates, for clock= of the ops.
+
+    Where every token decides how much of the past it keeps, a gate g in (0, 1], a key's weight after the
+    tokens s+1..t is the product of their gates, ``e^-(c_t - c_s)`` with this clock c: a decay whose time runs
+    fast at tokens that forget. All gates alike, ``log g = -rate``, is the ordinary decay at that rate.
+
+    Parameters
+    ----------
+    log_gates : array_like of float, any shape with an axis of tokens
+        log g <= 0. Below -1000 a gate counts as closed, -1000, so that -inf stays finite: e^-1000 is 0 in any
+        dtype here.
+    axis : int, default -1
+        The axis of tokens.
+
+    Returns
+    -------
+    ndarray of float64, shape of log_gates
+        Non-decreasing along `axis`. Keys read it with the axis of tokens last: (..., H, N).
+
+    Raises
+    ------
+    TypeError
+        Gates that are no real numbers.
+    ValueError
+        A gate above 1 (log g > 0), NaN, a single value, an axis that is not there.
+
+    References
+    ----------
+    Dao, T., Gu, A. (2024). Transformers are SSMs. arXiv:2405.21060 (segment sums of log gates).
+    Lin, Z. et al. (2025). Forgetting Transformer. arXiv:2503.02130 (the same sum as a bias of the softmax).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pe
+    >>> gates = np.array([0.5, 1.0, 0.5, 0.25])
+    >>> c = pe.clock(np.log(gates))
+    >>> (c / np.log(2)).tolist()
+    [1.0, 1.0, 2.0, 4.0]
+    >>> round(float(np.exp(c[0] - c[3])), 6)                             # 1 * 1/2 * 1/4
+    0.125
+    """
+    from ._check.arrays import values
+
+    gates = values("log_gates", log_gates)
+    if gates.ndim == 0:
+        raise ValueError("log_gates is a single number; expected an axis of tokens")
+    axis = integer("axis", axis, -gates.ndim)
+    if axis >= gates.ndim:
+        raise ValueError(f"axis is {axis}; log_gates has {gates.ndim} axes (shape {gates.shape})")
+    if not (gates <= 0).all():
+        bad = gates[~(gates <= 0)][0]
+        why = "" if np.isnan(bad) else ": a gate above 1 explodes. Are these gates? pass np.log(gates)"
+        raise ValueError(f"log_gates has {bad}; expected numbers <= 0{why}")
+    return 0.0 - np.cumsum(np.maximum(gates.astype(np.float64), -1000.0), axis=axis)
+
+
+def sinusoidal(positions: ArrayLike, dim: int, *, base: float = 10000.0) -> NDArray[np.float64]:
+    """Return the sinusoidal encoding of the first Transformer, which is *added* to a token's vector.
+
+    ``(sin(p w_l), cos(p w_l))`` stand at coordinates (2l, 2l+1), w_l = base^(-2l/dim). The table turns as
+    `apply_rope` does, but as a vector added to content: a score then holds content times position, and
+    depends on where the two tokens stand, not on their gap alone. It is here for that comparison.
+
+    Parameters
+    ----------
+    positions : array_like, shape (...)
+        Any finite numbers up to 2^53, integers, float32 or float64.
+    dim : int
+        Width, even.
+    base : float, default 10000.0
+        Ratio between the fastest and (nearly) the slowest frequency.
+
+    Returns
+    -------
+    ndarray of float64, shape (..., dim)
+        Values in [-1, 1].
+
+    Raises
+    ------
+    TypeError
+        A bare number as positions.
+    ValueError
+        An odd width, positions that are not finite.
+
+    References
+    ----------
+    Vaswani, A. et al. (2017). Attention Is All You Need. arXiv:1706.03762, section 3.5.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pe
+    >>> pe.sinusoidal([0, 1], 4).round(6)
+    array([[0.      , 1.      , 0.      , 1.      ],
+           [0.841471, 0.540302, 0.01    , 0.99995 ]])
+
+    Alone it is relative, the product of two rows depends on the gap; added to content it is not:
+
+    >>> p = pe.sinusoidal([3, 0, 103, 100], 16)
+    >>> [round(float(p[i] @ p[i + 1]), 4) for i in (0, 2)]
+    [5.5431, 5.5431]
+    >>> x = p + np.tile([1.0, 0.0], 8)
+    >>> [round(float(x[i] @ x[i + 1]), 4) for i in (0, 2)]
+    [14.9305, 15.929]
+    """
+    from ._check.positions import is_scalar, numbers
+
+    if is_scalar(positions):
+        raise TypeError(f"positions is {positions!r}; expected np.arange(n) for n positions, [p] for one")
+    points = numbers("positions", positions).astype(np.float64)
+    if integer("dim", dim, 2) % 2:
+        raise ValueError(f"dim is {dim}; expected an even width, a sine and a cosine for each frequency")
+    angle = points[..., None] * geometric_freqs(dim, positive("base", base))
+    return np.stack([np.sin(angle), np.cos(angle)], axis=-1).reshape(*points.shape, dim)

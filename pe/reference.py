@@ -10,6 +10,8 @@ twins do not. ``num_threads`` is accepted and means nothing here.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from .rope import canonical_layout
@@ -44,58 +46,94 @@ def apply_rope_2d(x, pos_x, pos_y, *, freqs=None, base=None, layout=None, invers
     return _finish(np.concatenate(halves, axis=-1), dtype, out)
 
 
-def decay_bias(q_positions, k_positions=None, *, rate=None, half_life=None, multiplier=None, causal=True,
-               dtype=None, out=None, num_threads=None):
+def decay_bias(q_positions, k_positions=None, *, rate=None, half_life=None, multiplier=None, clock=None,
+               causal=True, dtype=None, out=None, num_threads=None):
     """-rate*(t - s), the logarithm of a decay e^(-rate*u); twin of `pe.decay_bias`."""
-    given = next(g for g in (rate, half_life, multiplier) if g is not None)
+    given = next((g for g in (rate, half_life, multiplier) if g is not None), 1.0)      # 1: with a clock
     dtype = _bias_dtype(given, dtype, out)
     given = np.asarray(given, np.float64)
     with np.errstate(divide="ignore"):
-        rate = given if rate is not None else np.log(2) / given if half_life is not None else -np.log(given)
-    return _finish(_penalty(rate, q_positions, k_positions, causal), dtype, out)
+        rate = np.log(2) / given if half_life is not None else given if multiplier is None else -np.log(given)
+    gaps = times = _gaps(q_positions, k_positions)
+    if clock is not None:
+        times = _clock_gaps(clock, np.arange(-gaps.shape[-2], 0))           # queries are the last M of N
+    return _finish(_penalty(rate, times, hidden=causal & (gaps < 0)), dtype, out)
 
 
 def alibi_bias(q_positions, k_positions=None, *, slopes, causal=True, dtype=None, out=None, num_threads=None):
     """-slope*(t - s), ALiBi's penalty on distance; twin of `pe.alibi_bias`."""
     dtype = _bias_dtype(slopes, dtype, out)
-    return _finish(_penalty(slopes, q_positions, k_positions, causal), dtype, out)
+    gaps = _gaps(q_positions, k_positions)
+    return _finish(_penalty(slopes, gaps, hidden=causal & (gaps < 0)), dtype, out)
 
 
-def attention(q, k, v, *, scale=None, causal=False, mask=None, bias=None, alibi_slopes=None, decay_rate=None,
-              rope=None, q_positions=None, k_positions=None, return_lse=False, out=None, num_threads=None):
-    """softmax(scale q k^T + bias - slope*abs(t - s)) v over the visible keys; twin of `pe.attention`."""
+def attention(q, k, v, *, scale=None, causal=False, window=None, mask=None, bias=None, alibi_slopes=None,
+              decay_rate=None, clock=None, softcap=None, sinks=None, segments=None, rope=None,
+              q_positions=None, k_positions=None, kv_lengths=None, return_lse=False, out=None,
+              num_threads=None):
+    """Mean of the values under softmax weights of the visible keys; twin of `pe.attention`."""
     (q, k, v), dtype = _widen(q, k, v)
     one_head = q.ndim == k.ndim == v.ndim == 2
     q, k, v = (a[None] if a.ndim == 2 else a for a in (q, k, v))            # now with a head axis
-    (heads, M, D), (key_heads, N) = q.shape[-3:], k.shape[-3:-1]
-
-    t = np.arange(N - M, N) if q_positions is None else np.asarray(q_positions)
-    s = np.arange(N) if k_positions is None else np.asarray(k_positions)
-    if rope is not None:
-        q, k = apply_rope(q, positions=t, rope=rope), apply_rope(k, positions=s, rope=rope)
-        if len(rope.freqs) > 1:                                             # several axes serve rope alone
-            t, s = np.arange(N - M, N), np.arange(N)
-
-    group = heads // max(key_heads, 1)                                      # head h reads key head h // group
-    k, v = np.repeat(k, group, axis=-3), np.repeat(v, group, axis=-3)
-    if s.ndim > 1 and s.shape[-2] == key_heads:
-        s = np.repeat(s, group, axis=-2)
-
+    stages = _stages(q, k, scale, causal, window, mask, bias, alibi_slopes, decay_rate, clock, softcap, sinks,
+                     segments, rope, q_positions, k_positions, kv_lengths)
+    v = np.repeat(v, q.shape[-3] // max(v.shape[-3], 1), axis=-3)
     with np.errstate(all="ignore"):
-        scores = (D ** -0.5 if scale is None else scale) * (q @ np.swapaxes(k, -1, -2))     # (..., H, M, N)
-        bias = np.zeros(()) if bias is None else np.asarray(bias, np.float64)
-        scores = scores + bias
-        for slope in (alibi_slopes, decay_rate):
-            if slope is not None:
-                scores = scores + _penalty(np.reshape(slope, (-1,)), t, s, causal=False)
-        visible = _visible(bias, t, s, causal, mask)
-        weights, lse = _softmax(np.where(visible, scores, -np.inf))
-        result = _mix(weights, visible, v)                                  # (..., H, M, V)
-    lse = np.broadcast_to(lse, result.shape[:-1])                           # v may have more leading axes
+        result = _mix(stages.weights, stages.visible, v)                    # (..., H, M, V)
+    lse = np.broadcast_to(stages.lse, result.shape[:-1])                    # v may have more leading axes
     if one_head:
         result, lse = result[0], lse[0]
     result = _finish(result, dtype, out)
     return (result, lse.astype(np.float64 if dtype == np.float64 else np.float32)) if return_lse else result
+
+
+class _Stages(NamedTuple):
+    """What becomes of q k^T, each of shape (..., H, M, N), and the log of the softmax's normaliser."""
+
+    scores: np.ndarray
+    softcapped: np.ndarray
+    biased: np.ndarray
+    weights: np.ndarray
+    visible: np.ndarray
+    lse: np.ndarray
+
+
+def _stages(q, k, scale, causal, window, mask, bias, alibi_slopes, decay_rate, clock, softcap, sinks, segments,
+            rope, q_positions, k_positions, kv_lengths):
+    """Scale, cap, add the biases, hide, normalise: the order of attention, for q and k with a head axis."""
+    (heads, M, D), (key_heads, N) = q.shape[-3:], k.shape[-3:-1]
+    group = heads // max(key_heads, 1)                                      # head h reads key head h // group
+    n = N if kv_lengths is None else np.asarray(kv_lengths)[..., None, None]
+    row = np.arange(M) + (n - M)                                            # the key beside each query
+    t = row if q_positions is None else np.asarray(q_positions)
+    s = np.arange(N) if k_positions is None else np.asarray(k_positions)
+    if rope is not None:
+        q = apply_rope(_spread(q, t, len(rope.freqs)), positions=t, rope=rope)
+        k = apply_rope(k, positions=s, rope=rope)
+        if len(rope.freqs) > 1:                                             # several axes serve rope alone
+            t, s = row, np.arange(N)
+    gaps = _gaps(t, _by_query_head(s, group, key_heads))
+
+    with np.errstate(all="ignore"):
+        k = np.repeat(k, group, axis=-3)
+        scores = (D ** -0.5 if scale is None else scale) * (q @ np.swapaxes(k, -1, -2))     # (..., H, M, N)
+        capped = scores if softcap is None else softcap * np.tanh(scores / softcap)
+        bias = np.zeros(()) if bias is None else np.asarray(bias, np.float64)
+        biased = capped + bias
+        if alibi_slopes is not None:
+            biased = biased + _penalty(np.reshape(alibi_slopes, (-1,)), gaps)
+        if clock is not None or decay_rate is not None:
+            rate = np.reshape(1.0 if decay_rate is None else decay_rate, (-1,))
+            biased = biased + _penalty(rate, gaps if clock is None else _clock_gaps(clock, np.maximum(row, 0)))
+        visible = _visible(gaps, bias, causal, window, mask)
+        if kv_lengths is not None:
+            visible = visible & (np.arange(N) < n[..., None])
+        if segments is not None:
+            of_q, of_k = segments if isinstance(segments, tuple) else (segments, segments)
+            of_k = _by_query_head(np.asarray(of_k), group, key_heads)
+            visible = visible & (np.asarray(of_q)[..., :, None] == of_k[..., None, :])
+        weights, lse = _softmax(np.where(visible, biased, -np.inf), sinks)
+    return _Stages(scores, capped, biased, weights, visible, lse)
 
 
 def _geometric(width, base):
@@ -124,6 +162,17 @@ def _turn(x, cos, sin, layout, inverse):
     return y
 
 
+def _spread(q, t, axes):
+    """Repeat q over the batch axes that its positions have and it lacks."""
+    lead = np.shape(t)[:-1] if axes > 1 else np.shape(t)
+    return np.broadcast_to(q, (*np.broadcast_shapes(q.shape[:-1], lead), q.shape[-1]))
+
+
+def _by_query_head(a, group, key_heads):
+    """Repeat what belongs to key heads, if it does, for the query heads that read them."""
+    return np.repeat(a, group, axis=-2) if a.ndim > 1 and a.shape[-2] == key_heads else a
+
+
 def _gaps(t, s):
     """Form u = t - s, (..., M, N); an int n stands for 0..n-1, two ints for the last M of N."""
     s = t if s is None else s
@@ -133,27 +182,48 @@ def _gaps(t, s):
     return np.asarray(t, np.float64)[..., :, None] - np.asarray(s, np.float64)[..., None, :]
 
 
-def _penalty(slopes, t, s, causal):
-    """-slope*abs(t - s), and -inf for the future when causal; slopes lead the result's axes."""
-    u = _gaps(t, s)
-    penalty = -np.asarray(slopes, np.float64)[..., None, None] * np.abs(u)
-    return np.where(u < 0, -np.inf, penalty) if causal else penalty
+def _clock_gaps(clock, row):
+    """Form the gaps of a learned clock; a clock of the keys alone serves queries by the key beside them."""
+    if isinstance(clock, tuple):
+        return _gaps(*clock)
+    clock = np.asarray(clock, np.float64)
+    if np.ndim(row) == 1:
+        return _gaps(clock[..., row], clock)
+    lead = np.broadcast_shapes(clock.shape[:-1], row.shape[:-1])
+    of_q = np.take_along_axis(np.broadcast_to(clock, (*lead, clock.shape[-1])),
+                              np.broadcast_to(row, (*lead, row.shape[-1])), axis=-1)
+    return _gaps(of_q, clock)
 
 
-def _visible(bias, t, s, causal, mask):
+def _penalty(slopes, gaps, hidden=False):
+    """-slope*abs(u), and -inf where hidden; slopes lead the result's axes."""
+    return np.where(hidden, -np.inf, -np.asarray(slopes, np.float64)[..., None, None] * np.abs(gaps))
+
+
+def _visible(gaps, bias, causal, window, mask):
     """Which keys each query may see; the rules combine by and, and a bias of -inf hides like the mask."""
     visible = bias != -np.inf
     if causal:
-        visible = visible & (_gaps(t, s) >= 0)
+        visible = visible & (gaps >= 0)
+    if isinstance(window, int | np.integer):                                # counts the query's own key
+        visible = visible & (gaps < window)
+    elif window is not None:
+        left, right = (np.inf if end is None else end for end in window)    # distances, both included
+        visible = visible & (gaps <= left) & (-gaps <= right)
     return visible if mask is None else visible & mask
 
 
-def _softmax(scores):
-    """Weights that sum to 1, and the log of their normaliser; a row that sees nothing gives 0 and -inf."""
-    top = np.max(scores, axis=-1, keepdims=True, initial=-np.inf)
+def _softmax(scores, sinks=None):
+    """Weights that sum to 1 with the sink's, and the log of their normaliser; a row that sees nothing gives 0.
+
+    A sink is one more logit in each row of a head, whose value is nothing.
+    """
+    sinks = np.full(1, -np.inf) if sinks is None else np.reshape(np.asarray(sinks, np.float64), (-1,))
+    sinks = sinks[:, None, None]
+    top = np.maximum(np.max(scores, axis=-1, keepdims=True, initial=-np.inf), sinks)
     top = np.where(np.isneginf(top), 0.0, top)
     weights = np.exp(scores - top)
-    total = weights.sum(axis=-1, keepdims=True)
+    total = weights.sum(axis=-1, keepdims=True) + np.exp(sinks - top)
     return weights / np.where(total == 0, 1.0, total), (top + np.log(total))[..., 0]
 
 

@@ -205,6 +205,51 @@ class Rope:
         return apply_rope(x, positions=positions, rope=self, inverse=inverse, out=out,
                           num_threads=num_threads)
 
+    def shift(self, k: ArrayLike, delta: ArrayLike, *, out: Any = None,
+              num_threads: int | None = None) -> np.ndarray:
+        """Move vectors that are turned already by delta positions, as when a cache drops its oldest keys.
+
+        Turns compose, R(delta) R(p) = R(p + delta), so the unturned keys are not needed. The amplitude is in k
+        already and is not applied again.
+
+        Parameters
+        ----------
+        k : array_like, shape (..., T, dim)
+            What `apply` returned. In 16 bits every move rounds once more; move far rather than often.
+        delta : float, or array_like (n_axes,) with several axes
+            How far all rows move; negative is back. Or a move for each row, in a shape that `apply` takes as
+            positions.
+        out, num_threads
+            As in `pe.apply_rope`; ``out=k`` moves in place.
+
+        Returns
+        -------
+        ndarray, shape of k
+            The keys at their new positions, in the dtype of k.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from pe import Rope
+        >>> rope, k = Rope(4), np.ones((3, 4))
+        >>> cache = rope.apply(k, [10, 11, 12])
+        >>> bool(np.allclose(rope.shift(cache, -10), rope.apply(k, [0, 1, 2])))
+        True
+        """
+        from ._check.arrays import values
+        from ._check.positions import numbers, per_row
+        from .ops import apply_rope
+
+        k, delta = values("k", k), numbers("delta", delta)
+        n_axes = len(self.freqs)
+        tail = (n_axes,) if n_axes > 1 else ()
+        if delta.shape == tail and k.ndim:                      # one move for every row
+            rows = k.shape[-2] if k.ndim > 1 else 1
+            delta = np.broadcast_to(delta, (*[1] * (k.ndim - 2), rows, *tail))
+        per_row("delta", delta, "k", k.shape[:-1], n_axes)
+        turn = self if self.amplitude == 1 else Rope(self.dim, freqs=self.freqs, layout=self.layout)
+        return apply_rope(k, positions=delta, rope=turn, out=out, num_threads=num_threads)
+
     def matrix(self, position: ArrayLike) -> NDArray[np.float64]:
         """Return the block matrix R(p w) that `apply` multiplies a column vector with at position p.
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 def start(code, *, timeout=120, **environment):
     """Run code in a fresh interpreter that finds the helpers beside this file; None removes a variable."""
-    variables = os.environ | {"PYTHONPATH": str(Path(__file__).parent)} | environment
+    path = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    variables = os.environ | {"PYTHONPATH": os.pathsep.join(path)} | environment
     variables = {name: value for name, value in variables.items() if value is not None}
     return subprocess.run([sys.executable, "-c", textwrap.dedent(code)], env=variables, capture_output=True,
                           text=True, timeout=timeout)

@@ -107,7 +107,13 @@ def attend(M, N, D, V, dtype, *extras, **keywords):
     return values | {name: options[name] for name in extras if name != "rope"}, keywords
 
 
+def decode(M, *others, **keywords):
+    """At most two queries: too few to fill a tile."""
+    return attend(min(M, 2), *others, **keywords)
+
+
 EVERYTHING = ["rope", "mask", "bias", "alibi_slopes", "decay_rate", "q_positions", "k_positions"]
+FULL = {"causal": True, "return_lse": True}
 CALLS = {
     "rope-positions": ("apply_rope", rope_positions),
     "rope-half-partial": ("apply_rope", rope_partial),
@@ -127,7 +133,9 @@ CALLS = {
     "attention-alibi": ("attention", lambda *a: attend(*a, "alibi_slopes", causal=True)),
     "attention-decay": ("attention", lambda *a: attend(*a, "decay_rate", "q_positions", "k_positions")),
     "attention-rope": ("attention", lambda *a: attend(*a, "rope")),
-    "attention-everything": ("attention", lambda *a: attend(*a, *EVERYTHING, causal=True, return_lse=True)),
+    "attention-everything": ("attention", lambda *a: attend(*a, *EVERYTHING, **FULL)),
+    "attention-decode": ("attention", partial(decode, **FULL)),
+    "attention-decode-everything": ("attention", lambda *a: decode(*a, *EVERYTHING, **FULL)),
 }
 
 

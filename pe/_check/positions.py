@@ -30,30 +30,32 @@ def is_scalar(value):
     return getattr(value, "ndim", None) == 0 if hasattr(value, "ndim") else isinstance(value, (int, float))
 
 
-def per_row(name, value, of, lead, axes=1):
+def per_row(name, value, of, lead, axes=1, nd=False):
     """Return one position for each row of the array called `of`, whose axes but the last are `lead`.
 
-    As a tuple of `axes` arrays, each 1-D along the last of lead or with exactly the axes of lead.
+    As a tuple of `axes` arrays, each 1-D along the last of lead or with exactly the axes of lead. With
+    several axes, or one and nd, the coordinates of a position are the last axis of value.
     """
     if is_scalar(value):
         raise TypeError(f"{name} is {value!r}; expected np.arange(n) for n positions, [p] for one")
     array = numbers(name, value)
-    if axes > 1 and (array.ndim < 2 or array.shape[-1] != axes):
-        raise ValueError(f"{name} has shape {array.shape}; a rope with {axes} axes takes positions "
-                         f"(..., {axes}), e.g. np.stack([x, y], axis=-1)")
-    parts = (array,) if axes == 1 else tuple(array[..., axis] for axis in range(axes))
+    nd = nd or axes > 1
+    if nd and (array.ndim < 2 or array.shape[-1] != axes):
+        raise ValueError(f"{name} has shape {array.shape}; a rope with {axes} {'axes' if axes > 1 else 'axis'} "
+                         f"takes positions (..., {axes}), e.g. "
+                         f"{'np.stack([x, y], axis=-1)' if axes > 1 else f'{name}[..., None]'}")
+    parts = tuple(array[..., axis] for axis in range(axes)) if nd else (array,)
     shape = parts[0].shape
     if len(shape) == 1:
         fits = shape[0] == (lead[-1] if lead else 1)
     else:
         fits = len(shape) == len(lead) and all(p in (1, n) for p, n in zip(shape, lead, strict=True))
     if not fits:
-        raise ValueError(_misfit(name, of, shape, lead, axes))
+        raise ValueError(_misfit(name, of, shape, lead, (axes,) if nd else ()))
     return parts
 
 
-def _misfit(name, of, shape, lead, axes):
-    tail = (axes,) if axes > 1 else ()
+def _misfit(name, of, shape, lead, tail):
     rows = lead[-1] if lead else 1
     expected = f"{(rows, *tail)}, one for each row"
     if len(lead) > 1:

@@ -1,0 +1,218 @@
+/* The binding of attention: two dozen optional operands, each seen as a view over batch, head and row. */
+#include "py_binding.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The options in the order of the tuple that Python packs. */
+enum {
+    SCALE, CAUSAL, LEFT, LEFT_OPEN, RIGHT, MASK, BIAS, SLOPES, RATES, Q_CLOCK, K_CLOCK, SOFTCAP, SINKS, Q_SEGMENTS,
+    K_SEGMENTS, KV_LENGTHS, PLAN, Q_POSITIONS, K_POSITIONS, RETURN_LSE, OPTIONS
+};
+
+/* An operand (..., heads, rows, width). */
+typedef struct {
+    ptrdiff_t heads, rows, width;
+} operand_t;
+
+static operand_t operand(PyObject *o) {
+    const int n = axis_count(o);
+    return (operand_t){
+        .heads = n > 2 ? axis_size(o, n - 3) : 1, .rows = axis_size(o, n - 2), .width = axis_size(o, n - 1)};
+}
+
+/* o against the batch and `own` more axes */
+static bool view_of(PyObject *o, const pe_attention_params *p, const ptrdiff_t *tail, int own, pe_view *view) {
+    ptrdiff_t shape[PE_MAX_AXES];
+    if (p->batch_ndim + own > PE_MAX_AXES) return false;
+    memcpy(shape, p->batch, (size_t)p->batch_ndim * sizeof *shape);
+    memcpy(shape + p->batch_ndim, tail, (size_t)own * sizeof *shape);
+    return pe_view_of(o, p->batch_ndim + own, shape, view);
+}
+
+/* (rows,), or one axis for each of its operand's but the last, each of that size or 1 */
+static bool row_view(PyObject *o, PyObject *of, pe_dtype dtype, const pe_attention_params *p, ptrdiff_t heads,
+                     pe_view *view) {
+    const int n = axis_count(of);
+    if (pe_array_dtype(o) != (int)dtype || axis_count(o) < 1) return false;
+    const ptrdiff_t rows = axis_size(of, n - 2);
+    if (axis_count(o) == 1) {
+        if (axis_size(o, 0) != rows) return false;
+    } else {
+        if (axis_count(o) != n - 1) return false;
+        for (int i = 0; i < n - 1; i++) {
+            const ptrdiff_t most = n > 2 && i == n - 3 ? heads : axis_size(of, i);
+            if (axis_size(o, i) != 1 && axis_size(o, i) != most) return false;
+        }
+    }
+    return view_of(o, p, (const ptrdiff_t[]){heads, rows}, 2, view);
+}
+
+static bool positions(PyObject *o, PyObject *of, const pe_attention_params *p, ptrdiff_t heads, pe_view *view) {
+    return o == Py_None || (pe_are_positions(o) && row_view(o, of, PE_F64, p, heads, view));
+}
+
+/* (rows, axes) or the operand's axes with the last counting position axes: one view each */
+static bool turn_positions(PyObject *o, PyObject *of, const pe_attention_params *p, ptrdiff_t heads, pe_view *views) {
+    if (o == Py_None || pe_array_dtype(o) != PE_F64 || !pe_are_positions(o)) return false;
+    const int n = axis_count(o);
+    if ((n != 2 && n != axis_count(of)) || axis_size(o, n - 1) != p->plan.axes) return false;
+    if (axis_size(o, n - 2) != axis_size(of, axis_count(of) - 2)) return false;
+    pe_view whole;
+    const ptrdiff_t tail[] = {heads, axis_size(of, axis_count(of) - 2), p->plan.axes};
+    if (!view_of(o, p, tail, 3, &whole)) return false;
+    for (int a = 0; a < p->plan.axes; a++) {
+        views[a] = whole;
+        views[a].data += a * axis_stride(o, n - 1);
+    }
+    return true;
+}
+
+/* one number a head: (H,) or (1,) */
+static bool head_view(PyObject *o, const pe_attention_params *p, pe_view *view) {
+    if (o == Py_None) return true;
+    pe_view own;
+    if (pe_array_dtype(o) != PE_F64 || axis_count(o) != 1 || !pe_view_of(o, 1, &p->H, &own)) return false;
+    view->data = own.data;
+    view->stride[p->batch_ndim] = own.stride[0];
+    return true;
+}
+
+/* a Python float, or `otherwise` for None; false for anything else */
+static bool number(PyObject *o, double otherwise, double *x) {
+    if (o != Py_None && !PyFloat_Check(o)) return false;
+    *x = o == Py_None ? otherwise : PyFloat_AsDouble(o);
+    return !isnan(*x);
+}
+
+static bool read_operands(PyObject *const *a, pe_attention_params *p) {
+    const int dtype = pe_array_dtype(a[0]);
+    if (!pe_is_values(dtype) || pe_array_dtype(a[1]) != dtype || pe_array_dtype(a[2]) != dtype) return false;
+    for (int i = 0; i < 3; i++)
+        if (axis_count(a[i]) < 2 || !pe_last_axis_contiguous(a[i])) return false;
+    const operand_t q = operand(a[0]), k = operand(a[1]), v = operand(a[2]);
+    p->H = q.heads, p->M = q.rows, p->D = q.width;
+    p->K = k.heads, p->N = k.rows, p->V = v.width;
+    if (k.width != p->D || v.rows != p->N || v.heads != p->K) return false;
+    if (p->K == 0 ? p->H != 0 : p->H % p->K != 0) return false;
+    for (int i = 0; i < 3; i++) { /* the batch: leading axes broadcast from the right */
+        const int own = axis_count(a[i]) > 3 ? axis_count(a[i]) - 3 : 0;
+        if (own > p->batch_ndim) p->batch_ndim = own;
+    }
+    for (int j = 0; j < p->batch_ndim; j++) p->batch[j] = 1;
+    for (int i = 0; i < 3; i++) {
+        const int own = axis_count(a[i]) > 3 ? axis_count(a[i]) - 3 : 0;
+        for (int j = 0; j < own; j++) {
+            const ptrdiff_t size = axis_size(a[i], j);
+            ptrdiff_t *whole = &p->batch[p->batch_ndim - own + j];
+            if (*whole == 1) *whole = size;
+            else if (size != 1 && size != *whole) return false;
+        }
+    }
+    return view_of(a[0], p, (const ptrdiff_t[]){p->H, p->M, p->D}, 3, &p->q) &&
+           view_of(a[1], p, (const ptrdiff_t[]){p->K, p->N, p->D}, 3, &p->k) &&
+           view_of(a[2], p, (const ptrdiff_t[]){p->K, p->N, p->V}, 3, &p->v);
+}
+
+static bool read_options(PyObject *const *a, PyObject *const *o, int scores_ndim, pe_attention_params *p) {
+    PyObject *q = a[0], *k = a[1];
+    if (o[SCALE] == Py_None && p->D == 0) return false;
+    if (!number(o[SCALE], p->D ? 1 / sqrt((double)p->D) : 1, &p->scale) || !isfinite(p->scale)) return false;
+    if (!number(o[SOFTCAP], 0, &p->softcap)) return false;
+    double right;
+    if (!number(o[LEFT], INFINITY, &p->high) || !number(o[RIGHT], INFINITY, &right)) return false;
+    p->open = PyObject_IsTrue(o[LEFT_OPEN]) == 1;
+    p->low = PyObject_IsTrue(o[CAUSAL]) == 1 ? fmax(0, -right) : -right;
+
+    const ptrdiff_t scores[] = {p->H, p->M, p->N};
+    if (o[MASK] != Py_None) {
+        if (pe_array_dtype(o[MASK]) != PE_BOOL || axis_count(o[MASK]) < 1) return false;
+        if (axis_count(o[MASK]) > 2 && axis_count(o[MASK]) != scores_ndim) return false;
+        if (!view_of(o[MASK], p, scores, 3, &p->mask)) return false;
+    }
+    if (o[BIAS] != Py_None) {
+        if (!pe_is_values(pe_array_dtype(o[BIAS])) || axis_count(o[BIAS]) > scores_ndim) return false;
+        if (!view_of(o[BIAS], p, scores, 3, &p->bias)) return false;
+    }
+    if (!head_view(o[SLOPES], p, &p->slope) || !head_view(o[RATES], p, &p->rate) || !head_view(o[SINKS], p, &p->sinks))
+        return false;
+    if (o[RATES] != Py_None) { /* clocks count query heads on both sides */
+        if (!row_view(o[Q_CLOCK], q, PE_F64, p, p->H, &p->q_clock)) return false;
+        if (!row_view(o[K_CLOCK], k, PE_F64, p, p->H, &p->k_clock)) return false;
+    }
+    if (o[Q_SEGMENTS] != Py_None) {
+        if (!row_view(o[Q_SEGMENTS], q, PE_I64, p, p->H, &p->q_segments)) return false;
+        if (!row_view(o[K_SEGMENTS], k, PE_I64, p, p->K, &p->k_segments)) return false;
+    }
+    if (o[KV_LENGTHS] != Py_None) {
+        if (pe_array_dtype(o[KV_LENGTHS]) != PE_I64 || !view_of(o[KV_LENGTHS], p, NULL, 0, &p->lengths)) return false;
+    }
+    if (o[PLAN] != Py_None) {
+        if (!pe_read_plan(o[PLAN], &p->plan) || p->plan.heads != 1 || p->plan.rate || 2 * p->plan.planes > p->D)
+            return false;
+        p->rotate = true;
+    }
+    if (p->rotate && p->plan.axes > 1)
+        return turn_positions(o[Q_POSITIONS], q, p, p->H, p->q_turn) &&
+               turn_positions(o[K_POSITIONS], k, p, p->K, p->k_turn);
+    return positions(o[Q_POSITIONS], q, p, p->H, &p->t) && positions(o[K_POSITIONS], k, p, p->K, &p->s);
+}
+
+/* the 14 arguments of before: q, k, v, scale, causal, mask, bias, slopes, plan, q_positions, k_positions, return_lse,
+ * out, num_threads */
+static void from_14(PyObject *const *a, PyObject **o) {
+    for (int i = 0; i < OPTIONS; i++) o[i] = Py_None;
+    o[SCALE] = a[3], o[CAUSAL] = a[4], o[MASK] = a[5], o[BIAS] = a[6], o[SLOPES] = a[7], o[PLAN] = a[8];
+    o[Q_POSITIONS] = a[9], o[K_POSITIONS] = a[10], o[RETURN_LSE] = a[11], o[LEFT_OPEN] = Py_False;
+}
+
+/* attention(q, k, v, options, out, num_threads) */
+PyObject *pe_py_attention(PyObject *self, PyObject *const *a, Py_ssize_t n) {
+    (void)self;
+    PyObject *o[OPTIONS], *out = a[n == 14 ? 12 : 4];
+    if (n == 14) from_14(a, o);
+    else if (n == 6 && PyTuple_Check(a[3]) && PyTuple_Size(a[3]) == OPTIONS)
+        for (int i = 0; i < OPTIONS; i++) o[i] = PyTuple_GetItem(a[3], i);
+    else return PyErr_Format(PyExc_TypeError, "attention takes q, k, v, a tuple of %d options, out, num_threads", OPTIONS);
+
+    pe_attention_params p = {.num_threads = pe_small_int(a[n - 1])};
+    if (PyErr_Occurred()) return NULL;
+    if (!read_operands(a, &p)) return pe_not_plain();
+    ptrdiff_t shape[PE_MAX_AXES];
+    const bool one_head = axis_count(a[0]) == 2 && axis_count(a[1]) == 2 && axis_count(a[2]) == 2;
+    int ndim = p.batch_ndim;
+    memcpy(shape, p.batch, (size_t)ndim * sizeof *shape);
+    if (!one_head) shape[ndim++] = p.H;
+    shape[ndim++] = p.M;
+    shape[ndim++] = p.V;
+    if (!read_options(a, o, ndim, &p)) return PyErr_Occurred() ? NULL : pe_not_plain();
+
+    const int dtype = pe_array_dtype(a[0]);
+    if (out == Py_None) {
+        out = pe_new_like(a[0], ndim, shape);
+        if (!out) return NULL;
+    } else {
+        if (!PyArray_Check(out) || !pe_is_output(out, (pe_dtype)dtype, ndim, shape)) return pe_not_plain();
+        for (int i = 0; i < 3; i++)
+            if (!(i == 0 && pe_same_view(out, a[0])) && pe_may_overlap(out, a[i])) return pe_not_plain();
+        for (int i = 0; i < OPTIONS; i++)
+            if (PyArray_Check(o[i]) && pe_may_overlap(out, o[i])) return pe_not_plain();
+        Py_INCREF(out);
+    }
+    view_of(out, &p, (const ptrdiff_t[]){p.H, p.M, p.V}, 3, &p.out);
+    PyObject *result = out;
+    if (PyObject_IsTrue(o[RETURN_LSE]) == 1) {
+        npy_intp dims[PE_MAX_AXES];
+        for (int i = 0; i < ndim - 1; i++) dims[i] = (npy_intp)shape[i];
+        PyObject *lse = PyArray_SimpleNew(ndim - 1, dims, dtype == PE_F64 ? NPY_DOUBLE : NPY_FLOAT);
+        result = lse ? PyTuple_Pack(2, out, lse) : NULL;
+        Py_DECREF(out);
+        Py_XDECREF(lse);
+        if (!result) return NULL;
+        view_of(lse, &p, (const ptrdiff_t[]){p.H, p.M}, 2, &p.lse);
+    }
+    PyThreadState *save = PyEval_SaveThread();
+    pe_status status = pe_attention(&p);
+    PyEval_RestoreThread(save);
+    return pe_finish(status, result);
+}

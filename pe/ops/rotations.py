@@ -1,0 +1,183 @@
+"""Turn queries and keys by their positions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .. import _check, _core
+from .._check.keywords import explain_keywords
+from ..rope import Rope, canonical_layout
+from ._plain import is_plain, one_axis_plan, run
+
+_ndarray = np.ndarray
+
+
+@explain_keywords
+def apply_rope(x: ArrayLike, cos: ArrayLike | None = None, sin: ArrayLike | None = None, *,
+               positions: ArrayLike | None = None, rope: Rope | None = None, freqs: ArrayLike | None = None,
+               base: float | None = None, layout: str | None = None, rotary_dim: int | None = None,
+               inverse: bool = False, out: NDArray[Any] | None = None,
+               num_threads: int | None = None) -> NDArray[Any]:
+    """Turn every pair of coordinates of x by its position: rotary position embedding.
+
+    Plane l of a row at position p turns counter-clockwise by the angle p*w_l,
+    ``(a, b) -> (a cos - b sin, a sin + b cos)``. Queries and keys are turned alike, so that their product
+    depends on positions through the gap t - s alone.
+
+    Call it as ``apply_rope(x, cos, sin)`` with ready tables or as ``apply_rope(x, positions=...)``.
+
+    Parameters
+    ----------
+    x : array_like, shape (..., T, D) or (D,)
+        Queries or keys: float16, bfloat16, float32 or float64; integers are read as float64.
+    cos, sin : array_like, shape (T, L), or as many axes as x, each equal to x's or 1 but the last, L
+        Tables, one column a plane, such as ``build_rope_cache(T, D)``. The first 2L coordinates turn, the
+        rest is copied. A cache is cut to the rows in use by the caller: ``cos[p:p + T]``.
+    positions : array_like, shape (T,), or as many axes as x without its last, each equal to x's or 1
+        Any finite numbers up to 2^53: integers, float32 or float64; negative, fractional, different for each
+        sequence. Nothing is added on the left: for x (B, H, T, D), positions (B, T) go in as
+        ``positions[:, None, :]``. Angles are formed in float64, whatever x is. With a rope of several axes, a
+        last axis of n_axes coordinates follows.
+    rope : Rope, optional
+        Frequencies, layout, rotary_dim and amplitude in one object; at most one of rope, freqs and base.
+    freqs : array_like, shape (L,), optional
+        Angular frequencies w_l in radians a position, fastest first; they turn the first 2L coordinates.
+    base : float, default 10000.0
+        ``w_l = base**(-2 l / rotary_dim)``.
+    layout : {"interleaved", "half"}, default "interleaved"
+        Plane l is the pair (2l, 2l+1), as in RoFormer and GPT-J, or (l, l+L), as in Hugging Face Llama, Qwen
+        and GPT-NeoX. Aliases: "adjacent", "gptj", "traditional"; "neox", "rotate_half", "split".
+    rotary_dim : int, default D
+        Turn only the first `rotary_dim` coordinates and copy the rest bit for bit.
+    inverse : bool, default False
+        Undo the same call without it (an amplitude is divided out).
+    out : ndarray, shape of x, optional
+        Written and returned. ``out=x`` turns x in place; any other overlap is safe.
+    num_threads : int, optional
+        Upper bound on the threads of this call.
+
+    Returns
+    -------
+    ndarray, shape of x
+        In the dtype of x (float64 for integers), or `out`.
+
+    Raises
+    ------
+    TypeError
+        Neither tables nor positions, or both; a dtype that is no number; positions that are no sequence.
+    ValueError
+        Shapes that do not fit, positions that are not finite, D that does not divide into pairs.
+
+    References
+    ----------
+    Su, J. et al. (2021). RoFormer: Enhanced Transformer with Rotary Position Embedding. arXiv:2104.09864.
+    Source document 1 (The Dog, the Man, and the Clock), "RoPE in code", gives the form with tables.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pe
+    >>> pe.apply_rope([[1, 2, 3, 4]], positions=[1]).round(6)
+    array([[-1.14264 ,  1.922076,  2.959851,  4.0298  ]])
+    >>> pe.apply_rope([[1, 2, 3, 4]], positions=[1], layout="half").round(6)
+    array([[-1.984111,  1.959901,  2.462378,  4.0198  ]])
+
+    Scores depend on the gap alone:
+
+    >>> q, k = np.tile([1.0, 0.0], (2, 8))
+    >>> for t in (3, 1003):
+    ...     score = pe.apply_rope(q, positions=[t]) @ pe.apply_rope(k, positions=[t - 3])
+    ...     print(round(float(score), 6))
+    5.543101
+    5.543101
+
+    A tutorial's tables, and one row of a decoder at position 5:
+
+    >>> x = np.random.default_rng(0).normal(size=(1, 2, 6, 8))
+    >>> cos, sin = pe.build_rope_cache(6, 8)
+    >>> whole, row = pe.apply_rope(x, cos, sin), pe.apply_rope(x[:, :, 5:], positions=[5])
+    >>> bool(np.allclose(row, whole[:, :, 5:]))
+    True
+    """
+    if type(x) is _ndarray and x.ndim and freqs is rotary_dim is None and is_plain(inverse, num_threads):
+        result: Any = NotImplemented
+        if cos is sin is None:
+            plan = _quick_plan(x.shape[-1], rope, base, layout)
+            if plan is not None:
+                result = _core.apply_rope(x, (positions,), plan, inverse, out, num_threads)
+        elif (positions is rope is base is None
+              and type(cos) is type(sin) is _ndarray and cos.shape == sin.shape):
+            half = int(canonical_layout(layout) == "half")
+            result = _core.apply_rope_tables(x, cos, sin, half, inverse, out, num_threads)
+        if result is not NotImplemented:
+            return result
+    name, arguments, target = _check.apply_rope(x, cos, sin, positions, rope, freqs, base, layout, rotary_dim,
+                                                inverse, out, num_threads)
+    return target.deliver(run(getattr(_core, name), arguments))
+
+
+@explain_keywords
+def apply_rope_2d(x: ArrayLike, pos_x: ArrayLike, pos_y: ArrayLike, *, freqs: ArrayLike | None = None,
+                  base: float | None = None, layout: str | None = None, inverse: bool = False,
+                  out: NDArray[Any] | None = None, num_threads: int | None = None) -> NDArray[Any]:
+    """Turn one half of the coordinates of x by pos_x, the other by pos_y: rotary embedding in two dimensions.
+
+    The first D/2 coordinates are `apply_rope` at positions `pos_x`, the last D/2 at `pos_y`, each with D/4
+    planes of its own. Scores then depend on the two gaps alone, and different places never look the same.
+
+    Parameters
+    ----------
+    x : array_like, shape (..., T, D), D a multiple of 4
+        Queries or keys, one row a patch.
+    pos_x, pos_y : array_like, shape (T,), or as many axes as x without its last, each equal to x's or 1
+        Where each row stands; `pe.grid_positions` gives both for a flattened image, x the column and y the
+        row. (Source document 2 calls the row x: swap the two to follow it.)
+    freqs : array_like, shape (D/4,) or (2, D/4), optional
+        Angular frequencies for both axes, or a row for each.
+    base : float, default 10000.0
+        ``w_l = base**(-4 l / D)`` for both axes; not together with freqs.
+    layout : {"interleaved", "half"}, default "interleaved"
+        How each half is paired into planes, as in `apply_rope`.
+    inverse, out, num_threads
+        As in `apply_rope`.
+
+    Returns
+    -------
+    ndarray, shape of x
+        In the dtype of x (float64 for integers), or `out`.
+
+    Raises
+    ------
+    TypeError
+        Both freqs and base; a dtype that is no number.
+    ValueError
+        D that is no multiple of 4; shapes that do not fit; positions that are not finite.
+
+    References
+    ----------
+    Source document 2 (Transformer Upgrade Path 4: Two-Dimensional Rotary Position Embedding).
+    Heo, B. et al. (2024). Rotary Position Embedding for Vision Transformer. arXiv:2403.13298.
+
+    Examples
+    --------
+    >>> import pe
+    >>> pe.apply_rope_2d([[1, 0, 1, 0]], [3], [5]).round(6)                # cos 3, sin 3, cos 5, sin 5
+    array([[-0.989992,  0.14112 ,  0.283662, -0.958924]])
+    >>> import numpy as np
+    >>> image = np.ones((2 * 3, 8), np.float32)                             # 2 rows of 3 patches
+    >>> pe.apply_rope_2d(image, *pe.grid_positions(2, 3)).shape
+    (6, 8)
+    """
+    arguments, target = _check.apply_rope_2d(x, pos_x, pos_y, freqs, base, layout, inverse, out, num_threads)
+    return target.deliver(run(_core.apply_rope, arguments))
+
+
+def _quick_plan(width, rope, base, layout):
+    """Return the plan of a call that names a rope, or a base and a layout at most, or None for the checks."""
+    if rope is not None:
+        return one_axis_plan(rope, width) if base is layout is None else None
+    usual = (layout is None or type(layout) is str) and (base is None or type(base) in (int, float))
+    return _check.plan_1d(width, base, layout, None) if usual and width and width % 2 == 0 else None
