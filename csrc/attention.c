@@ -65,7 +65,8 @@ static void turn(const pe_attention_job *job, const double *position, char *row,
 }
 
 /* Where element (head, row) of the batch's part begins in a view whose axes after the batch are head, row. */
-static const char *element(const pe_attention_params *p, const pe_view *v, ptrdiff_t batch, ptrdiff_t h, ptrdiff_t row) {
+static const char *element(const pe_attention_params *p, const pe_view *v, ptrdiff_t batch, ptrdiff_t h,
+                           ptrdiff_t row) {
     return v->data + batch + h * v->stride[p->batch_ndim] + row * v->stride[p->batch_ndim + 1];
 }
 
@@ -286,7 +287,8 @@ static int set_tile(const pe_attention_job *job, pe_query_tile *tile, ptrdiff_t 
 }
 
 /* the sums of (key head, block, part) when parts are merged afterwards */
-static void point_at_partial(const pe_attention_job *job, pe_query_tile *tile, ptrdiff_t head, ptrdiff_t block, ptrdiff_t part) {
+static void point_at_partial(const pe_attention_job *job, pe_query_tile *tile, ptrdiff_t head, ptrdiff_t block,
+                             ptrdiff_t part) {
     char *at = job->partial + ((head * job->blocks + block) * job->parts + part) * job->sums_bytes;
     tile->reference = at;
     tile->sum = at + PE_LANE_BYTES;

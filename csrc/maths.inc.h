@@ -43,7 +43,8 @@ static inline vec_f32 tanh_f32(vec_f32 x) {
     p = fma_f32(p, z, set1_f32(0.1333330356f));
     p = fma_f32(p, z, set1_f32(-0.3333333317f));
     const vec_f32 near = fma_f32(mul_f32(x, z), p, x);
-    vec_f32 far = sub_f32(one, div_f32(set1_f32(2), add_f32(one, exp2_f32(mul_f32(size, set1_f32(2.885390082f))))));
+    const vec_f32 grown = exp2_f32(mul_f32(size, set1_f32(2.885390082f)));
+    vec_f32 far = sub_f32(one, div_f32(set1_f32(2), add_f32(one, grown)));
     far = select_f32(gt_f32(zero_f32(), x), sub_f32(zero_f32(), far), far);
     return select_f32(gt_f32(size, set1_f32(0.625f)), far, near);
 }
@@ -64,7 +65,8 @@ static inline vec_f64 tanh_f64(vec_f64 x) {
     p = fma_f64(p, z, set1_f64(0.13333333333333322));
     p = fma_f64(p, z, set1_f64(-0.3333333333333333));
     const vec_f64 near = fma_f64(mul_f64(x, z), p, x);
-    vec_f64 far = sub_f64(one, div_f64(set1_f64(2), add_f64(one, exp2_f64(mul_f64(size, set1_f64(2.8853900817779268))))));
+    const vec_f64 grown = exp2_f64(mul_f64(size, set1_f64(2.8853900817779268)));
+    vec_f64 far = sub_f64(one, div_f64(set1_f64(2), add_f64(one, grown)));
     far = select_f64(gt_f64(zero_f64(), x), sub_f64(zero_f64(), far), far);
     return select_f64(gt_f64(size, set1_f64(0.625)), far, near);
 }

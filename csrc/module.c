@@ -65,7 +65,8 @@ static PyObject *py_apply_rope(PyObject *self, PyObject *const *a, Py_ssize_t n)
     if (n != 6) return PyErr_Format(PyExc_TypeError, "apply_rope takes 6 arguments, got %zd", n);
     pe_rope_params p = {.inverse = PyObject_IsTrue(a[3]) == 1, .num_threads = pe_small_int(a[5])};
     if (PyErr_Occurred()) return NULL;
-    if (!pe_read_plan(a[2], &p.plan) || !PyTuple_Check(a[1]) || PyTuple_Size(a[1]) != p.plan.axes) return pe_not_plain();
+    if (!pe_read_plan(a[2], &p.plan)) return PyErr_Occurred() ? NULL : pe_not_plain();
+    if (!PyTuple_Check(a[1]) || PyTuple_Size(a[1]) != p.plan.axes) return pe_not_plain();
     if (pe_array_dtype(a[0]) < 0 || axis_count(a[0]) < 1) return pe_not_plain();
     const int lead = axis_count(a[0]) - 1;
     if (p.plan.heads > 1 && (lead < 2 || axis_size(a[0], lead - 2) != p.plan.heads)) return pe_not_plain();

@@ -38,7 +38,7 @@ static inline bool pe_is_double(pe_dtype values) { return values == PE_F64; }
 typedef struct {
     ptrdiff_t planes; /* L */
     int axes, blocks;
-    ptrdiff_t heads; /* 1: every head alike; else a row of freqs for each, the axis of heads being two before the last */
+    ptrdiff_t heads; /* 1: every head alike; else a row of freqs for each (the axis two before the last) */
     bool half;
     double amplitude;
     const double *freqs; /* (axes, heads, L), C order */
@@ -72,12 +72,14 @@ typedef struct {
 } pe_bias_params;
 pe_status pe_bias(const pe_bias_params *p);
 
-/* out (..., H, M, V) = softmax(cap(scale q k^T) + bias - slope |t - s| - rate |q_clock - k_clock|, over what is visible) v.
- * Axes of the batch come first in every view; then for q, out: H, M, row; k, v: K, N, row; mask, bias: H, M, N; t, q_clock,
- * q_segments: H, M; s, k_segments: K, N; k_clock: H, N; lse: H, M; lengths: none. Rows of q, k, v, out are contiguous.
- * slope, rate, sinks are (H,) float64; positions and clocks float64; segments and lengths int64. t NULL: the last M of
- * 0..n-1, n the length or N; s NULL: 0..N-1. A key is visible when mask is true there, its segment is the query's, it is
- * within the length, and low <= t - s <= high (< high when `open`). */
+/* out (..., H, M, V) = softmax(z) v over what is visible, where
+ * z = cap(scale q k^T) + bias - slope |t - s| - rate |q_clock - k_clock|.
+ *
+ * Axes of the batch come first in every view; then for q, out: H, M, row; k, v: K, N, row; mask, bias: H, M, N;
+ * t, q_clock, q_segments: H, M; s, k_segments: K, N; k_clock: H, N; lse: H, M; lengths: none. Rows of q, k, v, out are
+ * contiguous. slope, rate, sinks are (H,) float64; positions and clocks float64; segments and lengths int64. t NULL: the
+ * last M of 0..n-1, n the length or N; s NULL: 0..N-1. A key is visible when mask is true there, its segment is the
+ * query's, it is within the length, and low <= t - s <= high (< high when `open`). */
 typedef struct {
     int batch_ndim;
     ptrdiff_t batch[PE_MAX_AXES];
@@ -87,7 +89,7 @@ typedef struct {
     bool open;
     double scale, softcap; /* softcap 0: off */
     bool rotate;
-    pe_plan plan; /* queries turn by q_turn, keys by k_turn: one view an axis, or t and s themselves where data is NULL */
+    pe_plan plan; /* queries turn by q_turn, keys by k_turn: a view an axis; data NULL: by t and s themselves */
     pe_view q_turn[PE_MAX_POSITION_AXES], k_turn[PE_MAX_POSITION_AXES];
     int num_threads;
 } pe_attention_params;

@@ -104,6 +104,7 @@ void pe_attend_many(const pe_attention_job *job, pe_query_tile *tile, const pe_k
             k->multiply_visible(p->V, end - j, values, k->size, keys->v_stride, weights, tile->out, first,
                                 vectors - first, see->bits + j);
         else
-            k->multiply(p->V, end - j, values, k->size, keys->v_stride, weights, tile->out, first, vectors - first, true);
+            k->multiply(p->V, end - j, values, k->size, keys->v_stride, weights, tile->out, first, vectors - first,
+                        true);
     }
 }

@@ -173,7 +173,7 @@ PyObject *pe_py_attention(PyObject *self, PyObject *const *a, Py_ssize_t n) {
     if (n == 14) from_14(a, o);
     else if (n == 6 && PyTuple_Check(a[3]) && PyTuple_Size(a[3]) == OPTIONS)
         for (int i = 0; i < OPTIONS; i++) o[i] = PyTuple_GetItem(a[3], i);
-    else return PyErr_Format(PyExc_TypeError, "attention takes q, k, v, a tuple of %d options, out, num_threads", OPTIONS);
+    else return PyErr_Format(PyExc_TypeError, "attention takes q, k, v, %d options, out, num_threads", OPTIONS);
 
     pe_attention_params p = {.num_threads = pe_small_int(a[n - 1])};
     if (PyErr_Occurred()) return NULL;

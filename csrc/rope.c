@@ -78,13 +78,18 @@ static double real_at(const void *reals, bool is_double, ptrdiff_t i) {
 }
 
 /* damped RoPE: each plane shrinks by exp(-rate . position), or grows back */
-static void fade_angles(const pe_plan *plan, bool inverse, bool is_double, const double *position, void *cos, void *sin) {
+static void fade_angles(const pe_plan *plan, bool inverse, bool is_double, const double *position, void *cos,
+                        void *sin) {
     for (ptrdiff_t l = 0; l < plan->planes; l++) {
         double faded = 0;
         for (int a = 0; a < plan->axes; a++) faded += plan->rate[a * plan->planes + l] * position[a];
         const double size = exp(inverse ? faded : -faded);
-        if (is_double) ((double *)cos)[l] *= size, ((double *)sin)[l] *= size;
-        else ((float *)cos)[l] = (float)(((float *)cos)[l] * size), ((float *)sin)[l] = (float)(((float *)sin)[l] * size);
+        if (is_double) {
+            ((double *)cos)[l] *= size, ((double *)sin)[l] *= size;
+        } else {
+            float *c = (float *)cos + l, *s = (float *)sin + l;
+            *c = (float)(*c * size), *s = (float)(*s * size);
+        }
     }
 }
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from .rope import canonical_layout
 
-__all__ = ["alibi_bias", "apply_rope", "apply_rope_2d", "attention", "decay_bias"]
+__all__ = ["alibi_bias", "apply_rope", "apply_rope_2d", "apply_rope_nd", "attention", "decay_bias", "merge_attention"]
 
 
 def apply_rope(x, cos=None, sin=None, *, positions=None, rope=None, freqs=None, base=None, layout=None,
@@ -44,6 +44,16 @@ def apply_rope_2d(x, pos_x, pos_y, *, freqs=None, base=None, layout=None, invers
     halves = [apply_rope(part, positions=p, freqs=w, layout=layout, inverse=inverse)
               for part, p, w in zip(np.split(x, 2, axis=-1), (pos_x, pos_y), freqs, strict=True)]
     return _finish(np.concatenate(halves, axis=-1), dtype, out)
+
+
+def apply_rope_nd(x, positions, freqs, *, layout=None, rate=None, inverse=False, out=None, num_threads=None):
+    """Turn plane l of x by the angle p @ w_l, p with several coordinates; twin of `pe.apply_rope_nd`."""
+    (x,), dtype = _widen(x)
+    p, w = np.asarray(positions, np.float64), np.asarray(freqs, np.float64)
+    p = -p if inverse else p
+    angle = p @ (np.moveaxis(w, 1, 0) if w.ndim == 3 else w)                # (..., T, L) or (..., H, T, L)
+    fade = 1.0 if rate is None else np.exp(-p @ np.reshape(rate, (len(w), -1)))
+    return _finish(_turn(x, fade * np.cos(angle), fade * np.sin(angle), layout, False), dtype, out)
 
 
 def decay_bias(q_positions, k_positions=None, *, rate=None, half_life=None, multiplier=None, clock=None,
@@ -134,6 +144,17 @@ def _stages(q, k, scale, causal, window, mask, bias, alibi_slopes, decay_rate, c
             visible = visible & (np.asarray(of_q)[..., :, None] == of_k[..., None, :])
         weights, lse = _softmax(np.where(visible, biased, -np.inf), sinks)
     return _Stages(scores, capped, biased, weights, visible, lse)
+
+
+def merge_attention(outs, lses):
+    """Attention over all keys from parts over disjoint keys; twin of `pe.merge_attention`."""
+    outs, dtype = _widen(*outs)
+    outs, lses = np.stack(outs), np.stack([np.asarray(lse, np.float64) for lse in lses])    # parts first
+    with np.errstate(all="ignore"):
+        lse = np.logaddexp.reduce(lses, axis=0)
+        weights = np.where(lses == -np.inf, 0.0, np.exp(lses - lse))[..., None]
+        out = np.where(weights == 0, 0.0, weights * outs).sum(axis=0)
+    return _finish(out, dtype, None), lse.astype(np.float64 if dtype == np.float64 else np.float32)
 
 
 def _geometric(width, base):

@@ -12,6 +12,8 @@ from ._scalars import integer, positive
 
 __all__ = ["Rope", "build_rope_cache"]
 
+MAX_AXES = 8        # coordinates of a position that the C core takes
+
 _ALIASES = {
     "interleaved": "interleaved", "adjacent": "interleaved",
     "gptj": "interleaved", "traditional": "interleaved",
@@ -40,6 +42,9 @@ def checked_freqs(freqs: ArrayLike) -> NDArray[np.float64]:
         raise TypeError(f"freqs must be real numbers; got dtype {given.dtype}")
     if given.ndim not in (1, 2) or given.size == 0:
         raise ValueError(f"freqs must have shape (L,) or (n_axes, L), neither empty; got shape {given.shape}")
+    if given.ndim == 2 and len(given) > MAX_AXES:
+        raise ValueError(f"freqs has {len(given)} axes of positions (shape {given.shape}); expected at most "
+                         f"{MAX_AXES}")
     w = np.array(np.atleast_2d(given), dtype=np.float64, order="C") + 0.0       # + 0.0: no negative zeros
     if not np.isfinite(w).all():
         raise ValueError(f"freqs must be finite; got {w[~np.isfinite(w)][0]}")

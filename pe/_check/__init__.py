@@ -6,6 +6,8 @@ with the `Target` of the result; or it raises, before anything is written. Nothi
 
 from .attention import attention, turns
 from .bias import alibi, decay
+from .merge import merge
 from .rotary import apply_rope, apply_rope_2d, plan_1d
+from .rotary_nd import apply_rope_nd
 
-__all__ = ["alibi", "apply_rope", "apply_rope_2d", "attention", "decay", "plan_1d", "turns"]
+__all__ = ["alibi", "apply_rope", "apply_rope_2d", "apply_rope_nd", "attention", "decay", "merge", "plan_1d", "turns"]

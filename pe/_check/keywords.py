@@ -37,6 +37,17 @@ _ROPE_2D = _TURN | _table(
     ("pe takes pos_x and pos_y, from pe.grid_positions(height, width)", "grid"),
     ("all D coordinates turn; slice x to turn fewer", "rotary_dim dims rope_dim rotary_embedding_dim"),
 )
+_ROPE_ND = _TURN | _table(
+    ("pe takes positions, (..., n_axes): one row of coordinates for each row of x", "position_ids pos grid"),
+    ("pe takes positions, np.stack([pos_x, pos_y], axis=-1)", "pos_x pos_y"),
+    ("pe takes freqs (n_axes, L), such as rope.freqs", "rope base theta rope_theta rotary_base"),
+    ("pe takes freqs, whose L planes turn the first 2L coordinates", "rotary_dim dims rope_dim"),
+    ("pe takes freqs with a row for each axis, zeros where an axis does not turn a plane",
+     "mrope_section sections"),
+    ("pe takes rate=, a fall for each plane and axis", "decay gamma decay_rate"),
+    ("pe takes rate=, +rate for queries and -rate for keys", "scale xpos_scale scale_base use_xpos"),
+    ("use apply_rope, which takes tables", "cos sin"),
+)
 _BIAS = _table(
     ("pe takes q_positions and k_positions", "position_ids positions"),
     ("pe takes q_positions=np.arange(offset, offset + M) and k_positions=np.arange(N)", "offset"),
@@ -78,8 +89,13 @@ _ATTENTION = _table(
     ("the weights are never formed; return_lse=True gives their normaliser",
      "need_weights return_weights return_attn_probs output_attentions"),
 )
-PEERS = {"apply_rope": _ROPE, "apply_rope_2d": _ROPE_2D, "decay_bias": _DECAY, "alibi_bias": _ALIBI,
-         "attention": _ATTENTION}
+_MERGE = _table(
+    ("pe takes outs, a list of arrays or parts stacked along the first axis", "out_partial xs o output outputs"),
+    ("pe takes lses, natural logarithms, one for each row of outs", "lse_partial lse softmax_lse lse_list"),
+    ("give the sinks to one of the parts, attention(..., sinks=)", "sinks sink"),
+)
+PEERS = {"apply_rope": _ROPE, "apply_rope_2d": _ROPE_2D, "apply_rope_nd": _ROPE_ND,
+         "decay_bias": _DECAY, "alibi_bias": _ALIBI, "attention": _ATTENTION, "merge_attention": _MERGE}
 
 _Op = TypeVar("_Op", bound=Callable[..., Any])
 

@@ -9,6 +9,7 @@ rows, t query position, s key position.
 
 from .attend import attention
 from .biases import alibi_bias, decay_bias
-from .rotations import apply_rope, apply_rope_2d
+from .merge import merge_attention
+from .rotations import apply_rope, apply_rope_2d, apply_rope_nd
 
-__all__ = ["alibi_bias", "apply_rope", "apply_rope_2d", "attention", "decay_bias"]
+__all__ = ["alibi_bias", "apply_rope", "apply_rope_2d", "apply_rope_nd", "attention", "decay_bias", "merge_attention"]

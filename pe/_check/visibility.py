@@ -1,0 +1,122 @@
+"""What a query of attention may see: mask, window, segments and lengths as the C core takes them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._scalars import integer
+from . import options
+from .arrays import fitting_index, is_value_dtype, plain, to_array
+from .positions import fitted, is_scalar
+
+_INT64 = np.dtype(np.int64)
+
+
+def mask(mask, scores):
+    """Return a mask of bool with one axis, two, or those of the scores, each equal or 1."""
+    if isinstance(mask, str):
+        raise TypeError(f"mask is {mask!r}; expected an array of bool, True = may attend, or causal=True")
+    array = to_array("mask", mask)
+    if array.dtype != np.bool_:
+        raise TypeError(_mask_dtype(array, scores))
+    shape = array.shape
+    aligned = scores[len(scores) - len(shape):]
+    if len(shape) in (1, 2, len(scores)) and all(n in (1, m) for n, m in zip(shape, aligned, strict=True)):
+        return array
+    index = fitting_index(shape, scores, trim=True)
+    raise ValueError(f"mask has shape {shape} and the scores have shape {scores}; expected {scores[-1:]}, "
+                     f"{scores[-2:]} or {scores}, any axis being 1" + (f": mask{index}" if index else ""))
+
+
+def _mask_dtype(array, scores):
+    """Say what to type instead of a mask that is not bool."""
+    rule = f"mask has dtype {array.dtype}; expected bool, True = may attend"
+    if not (array.dtype.kind in "iuf" or is_value_dtype(array.dtype)):
+        return rule
+    if not ((array == 0) | (array == 1)).all():
+        return f"{rule}; additive masks go to bias="
+    shape, index = array.shape, ""
+    if not 0 < len(shape) <= len(scores):
+        return f"{rule}; it holds only 0 and 1: mask.astype(bool)"
+    aligned = all(n in (1, m) for n, m in zip(shape, scores[len(scores) - len(shape):], strict=True))
+    if not (aligned and len(shape) in (1, 2, len(scores))):
+        index = fitting_index(shape, scores, trim=True)
+    return f"{rule}; it holds only 0 and 1: mask.astype(bool){index}, if 1 means may attend"
+
+
+def window(window):
+    """Return (left, open, right): a key is in reach if t - s <= left, or < left if open, and s - t <= right."""
+    if window is None:
+        return None, False, None
+    if isinstance(window, tuple | list):
+        if len(window) != 2:
+            raise ValueError(f"window has {len(window)} entries; expected an int, or a pair (left, right)")
+        ends = zip(("window[0]", "window[1]"), window, strict=True)
+        left, right = (None if end is None else _distance(name, end) for name, end in ends)
+        return left, False, right
+    try:
+        count = integer("window", window, 1)
+    except TypeError:
+        raise TypeError(f"window is {options.shown(window)}; expected an int, the number of keys in reach, the "
+                        f"query's own included, or a pair (left, right) of distances") from None
+    except ValueError:
+        raise ValueError(f"window is {window}; expected at least 1, the query's own key (None: no window)"
+                         ) from None
+    return float(min(count, 2**62)), True, None
+
+
+def _distance(name, value):
+    distance = options.number(name, value)
+    if distance < 0:
+        raise ValueError(f"{name} is {value}; expected a distance >= 0 (None: no bound on this side)")
+    return distance
+
+
+def segments(segments, q_lead, k_lead):
+    """Return segments of queries and of keys, int64, each 1-D or with the axes of its operand but the last."""
+    if isinstance(segments, tuple):
+        if len(segments) != 2:
+            raise ValueError(f"segments is a tuple of {len(segments)}; expected a pair (of queries, of keys), or "
+                             f"one array for both")
+        of_q, of_k = (integers(f"segments[{i}]", part) for i, part in enumerate(segments))
+        names = "segments[0]", "segments[1]"
+    else:
+        of_q = of_k = integers("segments", segments)
+        names = "segments", "segments"
+        if q_lead[-1] != k_lead[-1]:
+            raise ValueError(f"segments is one array, while q has {q_lead[-1]} rows and k has {k_lead[-1]}; expected "
+                             f"a pair (of queries, of keys)")
+    for name, part, of, lead in ((names[0], of_q, "q", q_lead), (names[1], of_k, "k", k_lead)):
+        if part.ndim == 0:
+            raise TypeError(f"{name} is a single number; expected one for each row")
+        fitted(name, part, of, lead)
+    return plain(of_q, _INT64), plain(of_k, _INT64)
+
+
+def lengths(lengths, batch, N):
+    """Return kv_lengths as int64 with exactly the batch axes, each equal or 1."""
+    array = integers("kv_lengths", lengths)
+    if array.ndim == 0:
+        array = array.reshape((1,) * len(batch))
+    shape = array.shape
+    if len(shape) != len(batch) or not all(n in (1, m) for n, m in zip(shape, batch, strict=True)):
+        expected = f"{batch}, the batch axes alone, each equal or 1" if batch else "one int, as there is no batch"
+        index = fitting_index(shape, batch)
+        raise ValueError(f"kv_lengths has shape {shape}; expected {expected}"
+                         + (f": kv_lengths{index} fits" if index else ""))
+    wrong = (array < 0) | (array > N)
+    if wrong.any():
+        where = [int(i) for i in np.argwhere(wrong)[0]]
+        raise ValueError(f"kv_lengths{where if lengths is array and where else ''} is {array[tuple(where)]}; "
+                         f"expected 0 to N = {N} keys")
+    return plain(array, _INT64)
+
+
+def integers(name, value):
+    """Return integers of any kind as native int64."""
+    array = np.asarray(value) if is_scalar(value) else to_array(name, value)
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"{name} has dtype {array.dtype}; expected integers")
+    if array.dtype == np.uint64 and (array > np.iinfo(np.int64).max).any():
+        raise ValueError(f"{name} has {array.max()}; expected integers within int64")
+    return array.astype(np.int64, copy=False)
