@@ -49,7 +49,7 @@ static void bias_task(const void *context, ptrdiff_t task, void *scratch) {
     const ptrdiff_t item = pe_itemsize(dtype);
     const bool native = dtype == PE_F32 || dtype == PE_F64;
     double *keys = scratch;
-    char *row = (char *)(keys + CHUNK);
+    char *row = (char *)(keys + CHUNK), *shifted = row + CHUNK * k->size;
 
     const offsets_t at = matrix_at(p, task / job->tasks_a_matrix);
     const double slope = double_at(&p->slope, at.slope);
@@ -58,14 +58,15 @@ static void bias_task(const void *context, ptrdiff_t task, void *scratch) {
     for (ptrdiff_t j0 = 0; j0 < job->N; j0 += CHUNK) {
         const ptrdiff_t n = job->N - j0 < CHUNK ? job->N - j0 : CHUNK;
         for (ptrdiff_t j = 0; j < n; j++) keys[j] = double_at(&p->s, at.s + (j0 + j) * p->s.stride[s_axis]);
+        const void *near = k->size == 4 && k->shift_row(n, keys, keys[0], shifted) ? shifted : NULL;
         for (ptrdiff_t i = i0; i < i1; i++) {
             const double t = double_at(&p->t, at.t + i * p->t.stride[t_axis]);
             char *out = p->out.data + at.out + i * p->out.stride[t_axis] + j0 * item;
             if (native) {
-                k->bias_row(n, t, keys, slope, p->causal, out, job->stream);
+                k->bias_row(n, t, keys, near, keys[0], slope, p->causal, out, job->stream);
                 continue;
             }
-            k->bias_row(n, t, keys, slope, p->causal, row, false);
+            k->bias_row(n, t, keys, near, keys[0], slope, p->causal, row, false);
             k->store_row(dtype, n, row, out);
         }
         if (pe_stopping()) break;
@@ -94,6 +95,6 @@ pe_status pe_bias(const pe_bias_params *p) {
     job.tasks_a_matrix = (job.M + job.rows_a_task - 1) / job.rows_a_task;
     const double bytes = (double)matrices * (double)job.M * (double)row_bytes;
     job.stream = bytes >= STREAM_FROM && may_stream(p);
-    return pe_run(matrices * job.tasks_a_matrix, CHUNK * (8 + (size_t)job.k->size), SECONDS_PER_BYTE * bytes,
+    return pe_run(matrices * job.tasks_a_matrix, CHUNK * (8 + 2 * (size_t)job.k->size), SECONDS_PER_BYTE * bytes,
                   bias_task, &job, p->num_threads);
 }

@@ -70,42 +70,66 @@ static bool FN(softmax_row)(int n, void *scores, REAL *reference, REAL *sum, REA
     return moved;
 }
 
-/* `wide` vectors of one row of out, over all keys; hidden keys are passed over, not multiplied by 0 */
-static inline __attribute__((always_inline)) void FN(weigh_block)(int wide, int tail, bool ask, ptrdiff_t keys,
-                                                                  const char *v_at, ptrdiff_t v_stride,
-                                                                  const REAL *weight, uint64_t visible, REAL *out) {
-    V sum[4];
-    for (int i = 0; i < wide; i++) sum[i] = v(zero)();
+/* Rows that share a pass over V: as many as leave registers for four vectors of each. */
+#define SHARE (COLUMNS == 4 ? 4 : 2)
+
+/* `wide` vectors of `rows` rows of out, over all keys; hidden keys are passed over, not multiplied by 0 */
+static inline __attribute__((always_inline)) void FN(weigh_block)(int rows, int wide, int tail, bool ask,
+                                                                  ptrdiff_t keys, const char *v_at, ptrdiff_t v_stride,
+                                                                  const REAL *weight, const uint64_t *visible,
+                                                                  REAL *out, ptrdiff_t width) {
+    V sum[SHARE][4];
+    uint64_t all = ~(uint64_t)0;
+    for (int r = 0; r < rows; r++) {
+        all &= visible[r];
+        for (int i = 0; i < wide; i++) sum[r][i] = v(zero)();
+    }
     for (ptrdiff_t j = 0; j < keys; j++, v_at += v_stride) {
-        if (!(visible >> j & 1)) continue;
-        const V w = v(set1)(weight[j]);
+        V value[4];
         for (int i = 0; i < wide; i++) {
             const char *at = v_at + i * W * (ptrdiff_t)sizeof(REAL);
             if (ask) __builtin_prefetch(at + AHEAD * v_stride, 0, 2);
-            sum[i] = v(fma)(w, tail ? v(load_n)(at, tail) : v(load)(at), sum[i]);
+            value[i] = tail ? v(load_n)(at, tail) : v(load)(at);
+        }
+        const bool each = all >> j & 1;
+        for (int r = 0; r < rows; r++) {
+            if (!each && !(visible[r] >> j & 1)) continue;
+            const V w = v(set1)(weight[r * LANES + j]);
+            for (int i = 0; i < wide; i++) sum[r][i] = v(fma)(w, value[i], sum[r][i]);
         }
     }
-    for (int i = 0; i < wide; i++) {
-        if (tail) v(store_n)(out + i * W, v(add)(v(load_n)(out + i * W, tail), sum[i]), tail);
-        else v(store)(out + i * W, v(add)(v(load)(out + i * W), sum[i]));
-    }
+    for (int r = 0; r < rows; r++)
+        for (int i = 0; i < wide; i++) {
+            REAL *to = out + r * width + i * W;
+            if (tail) v(store_n)(to, v(add)(v(load_n)(to, tail), sum[r][i]), tail);
+            else v(store)(to, v(add)(v(load)(to), sum[r][i]));
+        }
 }
+
+#define WEIGH(rows, wide, tail, ask)                                                                                  \
+    FN(weigh_block)(rows, wide, tail, ask, keys, v_rows + c * z, v_stride, weight, visible + r, to + c, width)
 
 static void FN(weigh)(int rows, ptrdiff_t keys, ptrdiff_t width, const char *v_rows, ptrdiff_t v_stride,
                       const void *weights, const uint64_t *visible, void *out) {
     const ptrdiff_t z = (ptrdiff_t)sizeof(REAL);
-    for (int r = 0; r < rows; r++) {
+    for (int r = 0; r < rows;) {
+        const int together = rows - r >= SHARE ? SHARE : 1;
         const REAL *weight = (const REAL *)weights + r * LANES;
         REAL *to = (REAL *)out + r * width;
-        const char *from = v_rows;
         ptrdiff_t c = 0;
         for (; c + 4 * W <= width; c += 4 * W)
-            if (r == 0) FN(weigh_block)(4, 0, true, keys, from + c * z, v_stride, weight, visible[r], to + c);
-            else FN(weigh_block)(4, 0, false, keys, from + c * z, v_stride, weight, visible[r], to + c);
+            if (together == 1 && r == 0) WEIGH(1, 4, 0, true);
+            else if (together == 1) WEIGH(1, 4, 0, false);
+            else if (r == 0) WEIGH(SHARE, 4, 0, true);
+            else WEIGH(SHARE, 4, 0, false);
         for (; c + W <= width; c += W)
-            FN(weigh_block)(1, 0, false, keys, from + c * z, v_stride, weight, visible[r], to + c);
-        if (c < width)
-            FN(weigh_block)(1, TAIL(width, W), false, keys, from + c * z, v_stride, weight, visible[r], to + c);
+            if (together == 1) WEIGH(1, 1, 0, false);
+            else WEIGH(SHARE, 1, 0, false);
+        if (c < width) {
+            if (together == 1) WEIGH(1, 1, TAIL(width, W), false);
+            else WEIGH(SHARE, 1, TAIL(width, W), false);
+        }
+        r += together;
     }
 }
 

@@ -45,10 +45,13 @@ typedef struct {
     void (*rotate_half)(ptrdiff_t planes, const char *x, const void *cos, const void *sin, char *out, bool stream);
     void (*rotate_pairs)(ptrdiff_t planes, const char *x, const void *cos, const void *sin, char *out, bool stream);
 
-    /* out[j] = slope * (s[j] - t), -inf where s[j] > t; not causal: slope * -|s[j] - t|. The gap is formed in
-     * float64 and rounded once. */
-    void (*bias_row)(ptrdiff_t n, double t, const double *s, double slope, bool causal, void *out,
-                     bool stream);
+    /* out[j] = slope * (s[j] - t), -inf where s[j] > t; not causal: slope * -|s[j] - t|. The gap is formed in float64
+     * and rounded once. near, unless NULL, holds s[j] - origin as reals, exactly: where t - origin is exact too, the
+     * difference of the two is the same number at half the work. */
+    void (*bias_row)(ptrdiff_t n, double t, const double *s, const void *near, double origin, double slope, bool causal,
+                     void *out, bool stream);
+    /* near[j] = s[j] - origin; true when all are exact */
+    bool (*shift_row)(ptrdiff_t n, const double *s, double origin, void *near);
 
     /* dst[c][r] = factor * src[r][c]; leading sizes in reals. */
     void (*transpose)(ptrdiff_t rows, ptrdiff_t columns, double factor, const void *src, ptrdiff_t src_lead, void *dst,

@@ -166,27 +166,45 @@ static inline V FN(bias_of)(V gap, V slope, bool causal) { /* gap = s - t */
     return v(mul)(slope, v(min)(gap, v(sub)(v(zero)(), gap)));
 }
 
-static inline __attribute__((always_inline)) void FN(fill_bias)(ptrdiff_t n, double t, const double *s, V slope,
-                                                                bool causal, char *out, bool stream) {
+static inline __attribute__((always_inline)) void FN(fill_bias)(ptrdiff_t n, double t, const double *s,
+                                                                const REAL *near, REAL t_near, V slope, bool causal,
+                                                                char *out, bool stream) {
+    const ptrdiff_t z = (ptrdiff_t)sizeof(REAL);
     const vec_f64 query = set1_f64(t);
+    const V query_near = v(set1)(t_near);
     ptrdiff_t j = 0;
-    for (; j + W <= n; j += W)
-        FN(put)(out + j * (ptrdiff_t)sizeof(REAL), FN(bias_of)(v(difference)(s + j, query), slope, causal), stream);
+    for (; j + W <= n; j += W) {
+        const V gap = near ? v(sub)(v(load)(near + j), query_near) : v(difference)(s + j, query);
+        FN(put)(out + j * z, FN(bias_of)(gap, slope, causal), stream);
+    }
     if (j < n) {
         double last[W] = {0};
         memcpy(last, s + j, (size_t)(n - j) * sizeof *s);
-        v(store_n)(out + j * (ptrdiff_t)sizeof(REAL), FN(bias_of)(v(difference)(last, query), slope, causal),
-                   (int)(n - j));
+        v(store_n)(out + j * z, FN(bias_of)(v(difference)(last, query), slope, causal), (int)(n - j));
     }
 }
 
-static void FN(bias_row)(ptrdiff_t n, double t, const double *s, double slope, bool causal, void *out, bool stream) {
+static void FN(bias_row)(ptrdiff_t n, double t, const double *s, const void *near, double origin, double slope,
+                         bool causal, void *out, bool stream) {
     /* a slope beyond the reals would become infinite, and NaN at gap 0 */
     const V slopes = v(set1)((REAL)(slope < (double)REAL_MAX ? slope : (double)REAL_MAX));
-    if (stream && causal) FN(fill_bias)(n, t, s, slopes, true, out, true);
-    else if (stream) FN(fill_bias)(n, t, s, slopes, false, out, true);
-    else if (causal) FN(fill_bias)(n, t, s, slopes, true, out, false);
-    else FN(fill_bias)(n, t, s, slopes, false, out, false);
+    const REAL *from = near, at = (REAL)(t - origin);
+    if ((double)at != t - origin || at + origin != t) from = NULL;
+    if (from && stream && causal) FN(fill_bias)(n, t, s, from, at, slopes, true, out, true);
+    else if (from && stream) FN(fill_bias)(n, t, s, from, at, slopes, false, out, true);
+    else if (from) FN(fill_bias)(n, t, s, from, at, slopes, causal, out, false);
+    else if (stream) FN(fill_bias)(n, t, s, NULL, 0, slopes, causal, out, true);
+    else FN(fill_bias)(n, t, s, NULL, 0, slopes, causal, out, false);
+}
+
+static bool FN(shift_row)(ptrdiff_t n, const double *s, double origin, void *near) {
+    REAL *to = near;
+    bool exact = true;
+    for (ptrdiff_t j = 0; j < n; j++) {
+        to[j] = (REAL)(s[j] - origin);
+        exact &= (double)to[j] == s[j] - origin && to[j] + origin == s[j];
+    }
+    return exact;
 }
 
 /* In blocks of 16 x 16, so that both sides stay within a few cache lines. */

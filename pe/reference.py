@@ -16,7 +16,8 @@ import numpy as np
 
 from .rope import canonical_layout
 
-__all__ = ["alibi_bias", "apply_rope", "apply_rope_2d", "apply_rope_nd", "attention", "decay_bias", "merge_attention"]
+__all__ = ["alibi_bias", "apply_rope", "apply_rope_2d", "apply_rope_nd", "attention", "decay_bias",
+           "merge_attention"]
 
 
 def apply_rope(x, cos=None, sin=None, *, positions=None, rope=None, freqs=None, base=None, layout=None,
@@ -98,7 +99,10 @@ def attention(q, k, v, *, scale=None, causal=False, window=None, mask=None, bias
 
 
 class _Stages(NamedTuple):
-    """What becomes of q k^T, each of shape (..., H, M, N), and the log of the softmax's normaliser."""
+    """What becomes of q k^T, each (..., H, M, N), and the log of the softmax's normaliser.
+
+    biased is what the softmax sees, -inf where a key is hidden.
+    """
 
     scores: np.ndarray
     softcapped: np.ndarray
@@ -108,8 +112,8 @@ class _Stages(NamedTuple):
     lse: np.ndarray
 
 
-def _stages(q, k, scale, causal, window, mask, bias, alibi_slopes, decay_rate, clock, softcap, sinks, segments,
-            rope, q_positions, k_positions, kv_lengths):
+def _stages(q, k, scale, causal, window, mask, bias, alibi_slopes, decay_rate, clock, softcap, sinks,
+            segments, rope, q_positions, k_positions, kv_lengths):
     """Scale, cap, add the biases, hide, normalise: the order of attention, for q and k with a head axis."""
     (heads, M, D), (key_heads, N) = q.shape[-3:], k.shape[-3:-1]
     group = heads // max(key_heads, 1)                                      # head h reads key head h // group
@@ -132,9 +136,10 @@ def _stages(q, k, scale, causal, window, mask, bias, alibi_slopes, decay_rate, c
         biased = capped + bias
         if alibi_slopes is not None:
             biased = biased + _penalty(np.reshape(alibi_slopes, (-1,)), gaps)
-        if clock is not None or decay_rate is not None:
+        if (clock is not None or decay_rate is not None) and N:
             rate = np.reshape(1.0 if decay_rate is None else decay_rate, (-1,))
-            biased = biased + _penalty(rate, gaps if clock is None else _clock_gaps(clock, np.maximum(row, 0)))
+            times = gaps if clock is None else _clock_gaps(clock, np.maximum(row, 0))
+            biased = biased + _penalty(rate, times)
         visible = _visible(gaps, bias, causal, window, mask)
         if kv_lengths is not None:
             visible = visible & (np.arange(N) < n[..., None])
@@ -142,7 +147,8 @@ def _stages(q, k, scale, causal, window, mask, bias, alibi_slopes, decay_rate, c
             of_q, of_k = segments if isinstance(segments, tuple) else (segments, segments)
             of_k = _by_query_head(np.asarray(of_k), group, key_heads)
             visible = visible & (np.asarray(of_q)[..., :, None] == of_k[..., None, :])
-        weights, lse = _softmax(np.where(visible, biased, -np.inf), sinks)
+        biased = np.where(visible, biased, -np.inf)
+        weights, lse = _softmax(biased, sinks)
     return _Stages(scores, capped, biased, weights, visible, lse)
 
 
@@ -235,9 +241,9 @@ def _visible(gaps, bias, causal, window, mask):
 
 
 def _softmax(scores, sinks=None):
-    """Weights that sum to 1 with the sink's, and the log of their normaliser; a row that sees nothing gives 0.
+    """Weights that sum to 1, and the log of their normaliser; a row that sees nothing gives 0 and -inf.
 
-    A sink is one more logit in each row of a head, whose value is nothing.
+    A sink is one more logit in each row of a head, which takes weight and has no value.
     """
     sinks = np.full(1, -np.inf) if sinks is None else np.reshape(np.asarray(sinks, np.float64), (-1,))
     sinks = sinks[:, None, None]

@@ -214,8 +214,8 @@ class Rope:
               num_threads: int | None = None) -> np.ndarray:
         """Move vectors that are turned already by delta positions, as when a cache drops its oldest keys.
 
-        Turns compose, R(delta) R(p) = R(p + delta), so the unturned keys are not needed. The amplitude is in k
-        already and is not applied again.
+        Turns compose, R(delta) R(p) = R(p + delta), so the unturned keys are not needed. The amplitude is in
+        k already and is not applied again.
 
         Parameters
         ----------

@@ -4,10 +4,10 @@ Each function takes the arguments of an op in their order and returns the positi
 with the `Target` of the result; or it raises, before anything is written. Nothing here computes an op.
 """
 
-from .attention import attention, turns
+from .attention import attention
 from .bias import alibi, decay
 from .merge import merge
 from .rotary import apply_rope, apply_rope_2d, plan_1d
 from .rotary_nd import apply_rope_nd
 
-__all__ = ["alibi", "apply_rope", "apply_rope_2d", "apply_rope_nd", "attention", "decay", "merge", "plan_1d", "turns"]
+__all__ = ["alibi", "apply_rope", "apply_rope_2d", "apply_rope_nd", "attention", "decay", "merge", "plan_1d"]

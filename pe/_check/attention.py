@@ -1,4 +1,4 @@
-"""attention: values, heads, masks, biases and positions as the C core takes them."""
+"""attention: values, heads, biases and positions as the C core takes them."""
 
 from __future__ import annotations
 
@@ -6,21 +6,23 @@ import math
 
 import numpy as np
 
-from . import options
-from .arrays import common_dtype, fitting_index, is_value_dtype, plain, to_array, values
+from . import clocks, options, visibility
+from .arrays import common_dtype, fitting_index, plain, to_array, values
 from .bias import EXPLODES, REWARDS
 from .out import target
-from .positions import per_row
+from .positions import fitted, per_row
 from .rotary import rope_plan
 
+_FLOAT64 = np.dtype(np.float64)
 
-def attention(q, k, v, scale, causal, mask, bias, alibi_slopes, decay_rate, rope, q_positions, k_positions,
-              return_lse, out, num_threads):
+
+def attention(q, k, v, scale, causal, window, mask, bias, alibi_slopes, decay_rate, clock, softcap, sinks,
+              segments, rope, q_positions, k_positions, kv_lengths, return_lse, out, num_threads):
     """Return the arguments of the kernel, and the target of its result."""
     causal, return_lse = options.flag("causal", causal), options.flag("return_lse", return_lse)
     num_threads = options.threads(num_threads)
     q, k, v = _operands(q, k, v)
-    lead, heads, scores, shape = _shapes(q.shape, k.shape, v.shape)
+    batch, heads, scores, shape = _shapes(q.shape, k.shape, v.shape)
     dim = q.shape[-1]
     if scale is not None:
         scale = options.number("scale", scale)
@@ -28,36 +30,35 @@ def attention(q, k, v, scale, causal, mask, bias, alibi_slopes, decay_rate, rope
         raise ValueError("q and k have D = 0, for which 1/sqrt(D) is undefined; pass scale=")
     else:
         scale = 1 / math.sqrt(dim) if dim else 1.0          # to the bit what the core takes by itself
-    mask = None if mask is None else _mask(mask, scores)
+    left, left_open, right = visibility.window(window)
+    mask = None if mask is None else visibility.mask(mask, scores)
     bias = None if bias is None else _bias(bias, scores)
-    slopes = _slopes(heads, alibi_slopes=alibi_slopes, decay_rate=decay_rate)
+    slopes = None if alibi_slopes is None else _penalties(heads, "alibi_slopes", alibi_slopes, REWARDS)
+    rates = None if decay_rate is None else _penalties(heads, "decay_rate", decay_rate, EXPLODES)
+    softcap = options.cap(softcap)
+    sinks = None if sinks is None else _each_head("sinks", options.logits("sinks", sinks), heads)
+    of_q = of_k = None
+    if segments is not None:
+        of_q, of_k = visibility.segments(segments, q.shape[:-1], k.shape[:-1])
+    lengths = None if kv_lengths is None else visibility.lengths(kv_lengths, batch, k.shape[-2])
     plan = None if rope is None else rope_plan(rope, dim)
-    t = None if q_positions is None else _positions("q_positions", q_positions, "q", q)
-    s = None if k_positions is None else _positions("k_positions", k_positions, "k", k)
-    if max(q.ndim, k.ndim, v.ndim) > 2:
+    axes = 1 if plan is None else len(plan[0])
+    t, s = _positions("q", q_positions, q, axes), _positions("k", k_positions, k, axes)
+    q_clock = k_clock = None
+    if clock is not None:
+        q, q_clock, k_clock = _clocks(clock, q, k, scores, lengths)
+        t, of_q = _with_axes(t, q.ndim - (axes == 1)), _with_axes(of_q, q.ndim - 1)
+        rates = np.ones(heads) if rates is None else rates
+    elif rates is not None:                                 # without a clock a rate is a slope
+        slopes, rates = rates if slopes is None else slopes + rates, None
+
+    if len(scores) > 2:
         q, k, v = (a[None] if a.ndim == 2 else a for a in (q, k, v))
-    goal = target(out, shape, q.dtype, (k, v, mask, bias, slopes, t, s), in_place=q)
-    arguments = q, k, v, scale, causal, mask, bias, slopes, plan, t, s, return_lse, goal.direct, num_threads
-    return arguments, goal
-
-
-def turns(q, k, v, rope, q_positions, k_positions, num_threads):
-    """Return the arguments of the kernel apply_rope for q and k, v, and the dtype: a rope of several axes.
-
-    Its positions have several coordinates and drive nothing else, so q and k turn before attention sees them;
-    in the compute type, so that 16-bit values are rounded no more often than under a rope of one axis.
-    """
-    q, k, v = _operands(q, k, v)
-    plan, num_threads = rope_plan(rope, q.shape[-1]), options.threads(num_threads)
-    wide = np.dtype(np.float64 if q.dtype == np.float64 else np.float32)
-    calls = []
-    for of, array, points in (("q", q, q_positions), ("k", k, k_positions)):
-        if points is None:
-            raise TypeError(f"rope has {len(plan[0])} axes and {of}_positions is missing; expected an array "
-                            f"({array.shape[-2]}, {len(plan[0])})")
-        points = per_row(f"{of}_positions", points, of, array.shape[:-1], len(plan[0]))
-        calls.append((plain(array, wide), points, plan, False, None, num_threads))
-    return *calls, plain(v, wide), q.dtype
+    arrays = mask, bias, slopes, rates, q_clock, k_clock, sinks, of_q, of_k, lengths, t, s
+    goal = target(out, shape, q.dtype, (k, v, *arrays), in_place=q)
+    chosen = (scale, causal, left, left_open, right, mask, bias, slopes, rates, q_clock, k_clock, softcap,
+              sinks, of_q, of_k, lengths, plan, t, s, return_lse)
+    return (q, k, v, chosen, goal.direct, num_threads), goal
 
 
 def _operands(q, k, v):
@@ -93,37 +94,6 @@ def _shapes(q, k, v):
     return lead, heads, (*lead, heads, q[-2], k[-2]), (*lead, heads, q[-2], v[-1])
 
 
-def _mask(mask, scores):
-    if isinstance(mask, str):
-        raise TypeError(f"mask is {mask!r}; expected an array of bool, True = may attend, or causal=True")
-    array = to_array("mask", mask)
-    if array.dtype != np.bool_:
-        raise TypeError(_mask_dtype(array, scores))
-    shape = array.shape
-    aligned = scores[len(scores) - len(shape):]
-    if len(shape) in (1, 2, len(scores)) and all(n in (1, m) for n, m in zip(shape, aligned, strict=True)):
-        return array
-    index = fitting_index(shape, scores, trim=True)
-    raise ValueError(f"mask has shape {shape} and the scores have shape {scores}; expected {scores[-1:]}, "
-                     f"{scores[-2:]} or {scores}, any axis being 1" + (f": mask{index}" if index else ""))
-
-
-def _mask_dtype(array, scores):
-    """Say what to type instead of a mask that is not bool."""
-    rule = f"mask has dtype {array.dtype}; expected bool, True = may attend"
-    if not (array.dtype.kind in "iuf" or is_value_dtype(array.dtype)):
-        return rule
-    if not ((array == 0) | (array == 1)).all():
-        return f"{rule}; additive masks go to bias="
-    shape, index = array.shape, ""
-    if not 0 < len(shape) <= len(scores):
-        return f"{rule}; it holds only 0 and 1: mask.astype(bool)"
-    aligned = all(n in (1, m) for n, m in zip(shape, scores[len(scores) - len(shape):], strict=True))
-    if not (aligned and len(shape) in (1, 2, len(scores))):
-        index = fitting_index(shape, scores, trim=True)
-    return f"{rule}; it holds only 0 and 1: mask.astype(bool){index}, if 1 means may attend"
-
-
 def _bias(bias, scores):
     if to_array("bias", bias).dtype == np.bool_:
         raise TypeError("bias has dtype bool; a bool mask, True = may attend, goes to mask=")
@@ -137,21 +107,52 @@ def _bias(bias, scores):
     return plain(array if shape else array[None])
 
 
-def _slopes(heads, **given):
-    """Return the sum of the penalties a position back, (H,) or (1,) float64; None if there are none."""
-    total = None
-    for name, value in given.items():
-        if value is None:
-            continue
-        array = options.penalties(name, value, REWARDS if name == "alibi_slopes" else EXPLODES)
-        if array.shape not in ((), (heads,)):
-            raise ValueError(f"{name} has shape {array.shape}; expected ({heads},), one for each query head, "
-                             f"or one number")
-        full = np.broadcast_to(array.astype(np.float64), (heads,))
-        total = full if total is None else total + full
-    return None if total is None else np.ascontiguousarray(total)
+def _penalties(heads, name, value, reason):
+    return _each_head(name, options.penalties(name, value, reason), heads)
 
 
-def _positions(name, value, of, array):
-    (positions,) = per_row(name, value, of, array.shape[:-1])
-    return plain(positions, np.dtype(np.float64))
+def _each_head(name, array, heads):
+    """Return one number for each query head, (H,) float64."""
+    if array.shape not in ((), (heads,)):
+        raise ValueError(f"{name} has shape {array.shape}; expected ({heads},), one for each query head, "
+                         f"or one number")
+    return np.ascontiguousarray(np.broadcast_to(array.astype(np.float64), (heads,)))
+
+
+def _positions(of, value, array, axes):
+    """Return positions of the rows of q or k; under a rope of several axes coordinates come last."""
+    name, lead = f"{of}_positions", array.shape[:-1]
+    if value is None and axes == 1:
+        return None
+    if value is None:
+        raise TypeError(f"rope has {axes} axes and {name} is missing; expected an array ({lead[-1]}, {axes})")
+    parts = per_row(name, value, of, lead, axes)
+    return plain(parts[0] if axes == 1 else np.stack(parts, axis=-1), _FLOAT64)
+
+
+def _clocks(clock, q, k, scores, lengths):
+    """Return q and the clocks of queries and keys, whose axis of heads counts query heads.
+
+    A clock of the keys that serves queries too may have batch axes that q lacks: q gets them, at no cost.
+    """
+    (q_name, of_q), (k_name, of_k) = clocks.pair(clock)
+    (M, N), many = scores[-2:], len(scores) > 2
+    fitted(k_name, of_k, "k (by query heads)", (*k.shape[:-3], scores[-3], N) if many else (N,))
+    if q_name is not None:
+        fitted(q_name, of_q, "q", q.shape[:-1])
+        return q, of_q, of_k
+    if N == 0:
+        return q, np.zeros(M), of_k
+    of_q = clocks.last(of_k, M) if lengths is None else clocks.beside(of_k, lengths, M)
+    if not many:
+        return q, of_q.reshape(M), of_k
+    if of_q.ndim > 1:
+        q = np.broadcast_to(q, (*scores[:-1], q.shape[-1]))
+    return q, _with_axes(of_q, q.ndim - 1), of_k
+
+
+def _with_axes(array, ndim):
+    """Put axes of length 1 in front of an array that has more than one."""
+    if array is None or array.ndim == 1:
+        return array
+    return array.reshape((1,) * (ndim - array.ndim) + array.shape)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import options
+from . import clocks, options
 from .arrays import VALUE_DTYPES, coefficients, is_value_dtype, plain, values
 from .out import target
 from .positions import counted
@@ -14,16 +14,19 @@ REWARDS = ("a slope is a penalty, the bias is -slope*(t - s); where a text write
            "pass slopes=-m")
 
 
-def decay(q_positions, k_positions, rate, half_life, multiplier, causal, dtype, out, num_threads):
-    """Return the arguments of the kernel and the target, for one of rate, half_life and multiplier."""
+def decay(q_positions, k_positions, rate, half_life, multiplier, clock, causal, dtype, out, num_threads):
+    """Return the arguments of the kernel, the target, and the positions that a clock leaves to be compared.
+
+    Those are None without a clock, as the kernel then hides the future by itself.
+    """
     given = {"rate": rate, "half_life": half_life, "multiplier": multiplier}
     named = [name for name, value in given.items() if value is not None]
-    if len(named) != 1:
+    if len(named) > 1 or not (named or clock is not None):
         came = " and ".join(f"{name}=" for name in named) or "no decay"
         raise TypeError(f"decay_bias got {came}; expected exactly one of rate= (fall of a logit a position), "
                         f"half_life= (ln 2 / rate) and multiplier= (e^-rate, RetNet's gamma)")
-    name = named[0]
-    own = values(name, given[name])
+    name = named[0] if named else "rate"
+    own = values(name, given[name] if named else 1.0)
     if name == "rate":
         rates = options.penalties(name, own, EXPLODES)
     elif name == "half_life":
@@ -33,14 +36,17 @@ def decay(q_positions, k_positions, rate, half_life, multiplier, causal, dtype, 
         fits = _within(name, own, lambda a: (a > 0) & (a <= 1), "numbers in (0, 1], the factor of one step; "
                        "a larger one explodes")
         rates = 0.0 - np.log(fits.astype(np.float64))
-    return _penalty(name, rates, own.dtype, q_positions, k_positions, causal, dtype, out, num_threads)
+    times = None if clock is None else clocks.pair(clock)
+    return _penalty(name, rates, own.dtype, q_positions, k_positions, times, causal, dtype, out, num_threads)
 
 
 def alibi(q_positions, k_positions, slopes, causal, dtype, out, num_threads):
     """Return the arguments of the kernel and the target."""
     own = values("slopes", slopes)
     slopes = options.penalties("slopes", own, REWARDS)
-    return _penalty("slopes", slopes, own.dtype, q_positions, k_positions, causal, dtype, out, num_threads)
+    arguments, goal, _ = _penalty("slopes", slopes, own.dtype, q_positions, k_positions, None, causal, dtype,
+                                  out, num_threads)
+    return arguments, goal
 
 
 def _within(name, array, inside, expected):
@@ -51,15 +57,26 @@ def _within(name, array, inside, expected):
     return array
 
 
-def _penalty(name, slopes, own_dtype, q_positions, k_positions, causal, dtype, out, num_threads):
+def _penalty(name, slopes, own_dtype, q_positions, k_positions, times, causal, dtype, out, num_threads):
     causal, num_threads = options.flag("causal", causal), options.threads(num_threads)
     t, s = (plain(a) for a in counted(q_positions, k_positions))
     slopes = plain(np.asarray(slopes, np.float64))
-    lead = _lead({name: slopes.shape, "q_positions": t.shape[:-1], "k_positions": s.shape[:-1]})
-    shape, dtype = (*lead, t.shape[-1], s.shape[-1]), _result_dtype(dtype, out, own_dtype)
-    goal = target(out, shape, dtype, (t, s, slopes))
+    leads = {name: slopes.shape, "q_positions": t.shape[:-1], "k_positions": s.shape[:-1]}
+    of_q, of_k = t, s
+    if times is not None:
+        (q_name, of_q), (k_name, of_k) = times
+        for of, clock, rows, what in ((q_name, of_q, t, "queries"), (k_name, of_k, s, "keys")):
+            if clock is not None and clock.shape[-1] != rows.shape[-1]:
+                raise ValueError(f"{of} has {clock.shape[-1]} entries for {rows.shape[-1]} {what}; expected "
+                                 f"one for each")
+        of_q = clocks.last(of_k, t.shape[-1]) if of_q is None else of_q
+        leads |= {q_name or k_name: of_q.shape[:-1], k_name: of_k.shape[:-1]}
+    shape, dtype = (*_lead(leads), t.shape[-1], s.shape[-1]), _result_dtype(dtype, out, own_dtype)
+    goal = target(out, shape, dtype, (t, s, slopes, of_q, of_k))
     direct = np.empty(shape, dtype) if goal.direct is None else goal.direct
-    return (t, s, slopes, causal, direct, num_threads), goal
+    kernel_hides = causal and times is None                 # causality goes by positions, never by a clock
+    arguments = of_q, of_k, slopes, kernel_hides, direct, num_threads
+    return arguments, goal, (t, s) if causal and times is not None else None
 
 
 def _lead(shapes):

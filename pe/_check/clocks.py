@@ -12,24 +12,25 @@ def times(name, value):
     """Return one clock, native float64, finite and never running back."""
     array = numbers(name, value, kind="clocks").astype(np.float64, copy=False)
     if array.ndim == 0:
-        raise TypeError(f"{name} is a single number; expected one for each row (a tuple is a pair: of queries, of "
-                        f"keys)")
+        raise TypeError(f"{name} is a single number; expected one for each row (a tuple is a pair, of queries "
+                        f"and of keys)")
     back = array[..., 1:] < array[..., :-1]
     if back.any():
         *lead, row = (int(i) for i in np.argwhere(back)[0])
         before, after = array[(*lead, row)], array[(*lead, row + 1)]
-        raise ValueError(f"{name} runs back, from {before} to {after} at {[*lead, row + 1]}; expected numbers that "
-                         f"never fall along the last axis, such as pe.clock(log_gates), -np.cumsum(log_gates)")
+        raise ValueError(f"{name} runs back, from {before} to {after} at {[*lead, row + 1]}; expected numbers "
+                         f"that never fall along the last axis, such as pe.clock(log_gates)")
     return plain(array)
 
 
 def pair(clock):
     """Return the named clocks of queries and of keys; the first is None where the keys' serves both."""
     if not isinstance(clock, tuple):
-        return None, ("clock", times("clock", clock))
+        return (None, None), ("clock", times("clock", clock))
     if len(clock) != 2:
-        raise ValueError(f"clock is a tuple of {len(clock)}; expected a pair (of queries, of keys), or one array")
-    return tuple((name, times(name, part)) for name, part in zip(("clock[0]", "clock[1]"), clock, strict=True))
+        raise ValueError(f"clock is a tuple of {len(clock)}; expected a pair (of queries, of keys), or one "
+                         f"array for the keys")
+    return tuple((f"clock[{i}]", times(f"clock[{i}]", part)) for i, part in enumerate(clock))
 
 
 def last(clock, M):

@@ -90,7 +90,8 @@ _ATTENTION = _table(
      "need_weights return_weights return_attn_probs output_attentions"),
 )
 _MERGE = _table(
-    ("pe takes outs, a list of arrays or parts stacked along the first axis", "out_partial xs o output outputs"),
+    ("pe takes outs, a list of arrays or parts stacked along the first axis",
+     "out_partial xs o output outputs"),
     ("pe takes lses, natural logarithms, one for each row of outs", "lse_partial lse softmax_lse lse_list"),
     ("give the sinks to one of the parts, attention(..., sinks=)", "sinks sink"),
 )

@@ -31,8 +31,8 @@ def _parts(name, parts):
     if not isinstance(parts, list | tuple):
         array = to_array(name, parts)
         if array.ndim == 0:
-            raise TypeError(f"{name} is a {type(parts).__name__}; expected a list of arrays, or parts stacked "
-                            f"along the first axis")
+            raise TypeError(f"{name} is a {type(parts).__name__}; expected a list of arrays, or parts "
+                            f"stacked along the first axis")
         parts = list(array)
     if len(parts) == 0:
         raise ValueError(f"{name} has no parts; expected at least one")

@@ -14,7 +14,7 @@ def flag(name, value):
     """Return a switch as a bool: True or False, nothing that merely looks like it."""
     if isinstance(value, bool | np.bool_):
         return bool(value)
-    raise TypeError(f"{name} is {_shown(value)}; expected True or False")
+    raise TypeError(f"{name} is {shown(value)}; expected True or False")
 
 
 def threads(num_threads):
@@ -27,7 +27,7 @@ def number(name, value):
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
     if not isinstance(value, int | float | np.integer | np.floating) or isinstance(value, bool):
-        raise TypeError(f"{name} is {_shown(value)}; expected one real number")
+        raise TypeError(f"{name} is {shown(value)}; expected one real number")
     try:
         number = float(value)
     except OverflowError:
@@ -35,6 +35,25 @@ def number(name, value):
     if not math.isfinite(number):
         raise ValueError(f"{name} is {number}; expected a finite number")
     return number
+
+
+def cap(value):
+    """Return a softcap > 0, or None for none."""
+    if value is None:
+        return None
+    cap = number("softcap", value)
+    if cap <= 0:
+        raise ValueError(f"softcap is {cap}; expected a number > 0 (None: no cap)")
+    return cap
+
+
+def logits(name, value):
+    """Return logits that take part in a softmax as they are; -inf counts for nothing."""
+    array = coefficients(name, value)
+    good = array < np.inf
+    if not good.all():
+        raise ValueError(f"{name} has {array[~good].flat[0]}; expected numbers below inf (-inf: none)")
+    return array
 
 
 def penalties(name, value, reason):
@@ -48,6 +67,7 @@ def penalties(name, value, reason):
     return array
 
 
-def _shown(value):
+def shown(value):
+    """Return how a message shows a value that is no scalar, or the wrong one."""
     shape = getattr(value, "shape", None)
     return f"an array of shape {shape}" if shape else repr(value)

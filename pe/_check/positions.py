@@ -9,14 +9,14 @@ from .arrays import fitting_index, to_array
 LIMIT = 2**53       # beyond it float64 skips integers
 
 
-def numbers(name, value):
+def numbers(name, value, kind="positions"):
     """Return positions of any shape as native int64 or float64, all finite and at most 2^53."""
     array = to_array(name, value)
     dtype = array.dtype
     if not (dtype.kind in "iu" or dtype.type in (np.float32, np.float64)):
-        why = ("; 16-bit floats merge neighbouring positions: count in integers or float32"
+        why = (f"; 16-bit floats merge neighbouring {kind}: count in integers or float32"
                if dtype.itemsize == 2 and dtype.kind in "fV" else "")
-        raise TypeError(f"{name} has dtype {dtype}; positions are integers, float32 or float64{why}")
+        raise TypeError(f"{name} has dtype {dtype}; {kind} are integers, float32 or float64{why}")
     good = (array >= -LIMIT) & (array <= LIMIT)
     if not good.all():
         where = tuple(int(i) for i in np.argwhere(~good)[0])
@@ -41,18 +41,23 @@ def per_row(name, value, of, lead, axes=1, nd=False):
     array = numbers(name, value)
     nd = nd or axes > 1
     if nd and (array.ndim < 2 or array.shape[-1] != axes):
-        raise ValueError(f"{name} has shape {array.shape}; a rope with {axes} {'axes' if axes > 1 else 'axis'} "
-                         f"takes positions (..., {axes}), e.g. "
+        raise ValueError(f"{name} has shape {array.shape}; a rope with {axes} "
+                         f"{'axes' if axes > 1 else 'axis'} takes positions (..., {axes}), e.g. "
                          f"{'np.stack([x, y], axis=-1)' if axes > 1 else f'{name}[..., None]'}")
     parts = tuple(array[..., axis] for axis in range(axes)) if nd else (array,)
-    shape = parts[0].shape
+    fitted(name, parts[0], of, lead, (axes,) if nd else ())
+    return parts
+
+
+def fitted(name, array, of, lead, tail=()):
+    """Raise unless an array is 1-D along the last of lead, or has exactly its axes, each equal or 1."""
+    shape = array.shape
     if len(shape) == 1:
         fits = shape[0] == (lead[-1] if lead else 1)
     else:
         fits = len(shape) == len(lead) and all(p in (1, n) for p, n in zip(shape, lead, strict=True))
     if not fits:
-        raise ValueError(_misfit(name, of, shape, lead, (axes,) if nd else ()))
-    return parts
+        raise ValueError(_misfit(name, of, shape, lead, tail))
 
 
 def _misfit(name, of, shape, lead, tail):

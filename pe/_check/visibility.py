@@ -45,7 +45,7 @@ def _mask_dtype(array, scores):
 
 
 def window(window):
-    """Return (left, open, right): a key is in reach if t - s <= left, or < left if open, and s - t <= right."""
+    """Return (left, open, right): in reach is t - s <= left, or < left if open, and s - t <= right."""
     if window is None:
         return None, False, None
     if isinstance(window, tuple | list):
@@ -57,11 +57,11 @@ def window(window):
     try:
         count = integer("window", window, 1)
     except TypeError:
-        raise TypeError(f"window is {options.shown(window)}; expected an int, the number of keys in reach, the "
-                        f"query's own included, or a pair (left, right) of distances") from None
+        raise TypeError(f"window is {options.shown(window)}; expected an int, the number of keys in reach with "
+                        f"the query's own, or a pair (left, right) of distances") from None
     except ValueError:
-        raise ValueError(f"window is {window}; expected at least 1, the query's own key (None: no window)"
-                         ) from None
+        raise ValueError(f"window is {window}; expected at least 1, the query's own key, or None for no "
+                         f"window") from None
     return float(min(count, 2**62)), True, None
 
 
@@ -73,19 +73,19 @@ def _distance(name, value):
 
 
 def segments(segments, q_lead, k_lead):
-    """Return segments of queries and of keys, int64, each 1-D or with the axes of its operand but the last."""
+    """Return segments of queries and of keys, each 1-D or with the axes of its operand but the last."""
     if isinstance(segments, tuple):
         if len(segments) != 2:
-            raise ValueError(f"segments is a tuple of {len(segments)}; expected a pair (of queries, of keys), or "
-                             f"one array for both")
+            raise ValueError(f"segments is a tuple of {len(segments)}; expected a pair (of queries, of keys), "
+                             f"or one array for both")
         of_q, of_k = (integers(f"segments[{i}]", part) for i, part in enumerate(segments))
         names = "segments[0]", "segments[1]"
     else:
         of_q = of_k = integers("segments", segments)
         names = "segments", "segments"
         if q_lead[-1] != k_lead[-1]:
-            raise ValueError(f"segments is one array, while q has {q_lead[-1]} rows and k has {k_lead[-1]}; expected "
-                             f"a pair (of queries, of keys)")
+            raise ValueError(f"segments is one array, while q has {q_lead[-1]} rows and k has {k_lead[-1]}; "
+                             f"expected a pair (of queries, of keys)")
     for name, part, of, lead in ((names[0], of_q, "q", q_lead), (names[1], of_k, "k", k_lead)):
         if part.ndim == 0:
             raise TypeError(f"{name} is a single number; expected one for each row")
@@ -100,7 +100,7 @@ def lengths(lengths, batch, N):
         array = array.reshape((1,) * len(batch))
     shape = array.shape
     if len(shape) != len(batch) or not all(n in (1, m) for n, m in zip(shape, batch, strict=True)):
-        expected = f"{batch}, the batch axes alone, each equal or 1" if batch else "one int, as there is no batch"
+        expected = f"{batch}, the batch axes alone, each equal or 1" if batch else "one int, without a batch"
         index = fitting_index(shape, batch)
         raise ValueError(f"kv_lengths has shape {shape}; expected {expected}"
                          + (f": kv_lengths{index} fits" if index else ""))

@@ -12,4 +12,5 @@ from .biases import alibi_bias, decay_bias
 from .merge import merge_attention
 from .rotations import apply_rope, apply_rope_2d, apply_rope_nd
 
-__all__ = ["alibi_bias", "apply_rope", "apply_rope_2d", "apply_rope_nd", "attention", "decay_bias", "merge_attention"]
+__all__ = ["alibi_bias", "apply_rope", "apply_rope_2d", "apply_rope_nd", "attention", "decay_bias",
+           "merge_attention"]

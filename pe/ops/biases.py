@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from .. import _check, _core
@@ -14,8 +15,10 @@ from ._plain import run
 @explain_keywords
 def decay_bias(q_positions: int | ArrayLike, k_positions: int | ArrayLike | None = None, *,
                rate: ArrayLike | None = None, half_life: ArrayLike | None = None,
-               multiplier: ArrayLike | None = None, causal: bool = True, dtype: DTypeLike | None = None,
-               out: NDArray[Any] | None = None, num_threads: int | None = None) -> NDArray[Any]:
+               multiplier: ArrayLike | None = None,
+               clock: ArrayLike | tuple[ArrayLike, ArrayLike] | None = None, causal: bool = True,
+               dtype: DTypeLike | None = None, out: NDArray[Any] | None = None,
+               num_threads: int | None = None) -> NDArray[Any]:
     """Return -rate*(t - s), the logarithm of a decay with the gap, to be added to scores before the softmax.
 
     Three different things are called fade. This is the first: added to logits, it multiplies the *weight* of
@@ -30,11 +33,15 @@ def decay_bias(q_positions: int | ArrayLike, k_positions: int | ArrayLike | None
         ints M and N the queries are the last M of the N positions.
     rate : array_like, shape (...)
         Fall of the logit a position, finite and >= 0; source document 1's gamma. Exactly one of rate,
-        half_life and multiplier.
+        half_life and multiplier; with a clock, rate defaults to 1.
     half_life : array_like, shape (...)
         Positions until a weight is halved: ln 2 / rate, > 0.
     multiplier : array_like, shape (...)
         Factor on a weight for each position: e^-rate, in (0, 1]; RetNet's gamma.
+    clock : array_like, shape (..., N), or a tuple of two, shapes (..., M) and (..., N)
+        Learned time, which never runs back, to be put in place of t and s: the bias is -rate*|t - s| of the
+        clock. One for keys serves queries as its last M; a tuple holds that of queries and that of keys. What
+        is hidden as future is still decided by positions.
     causal : bool, default True
         Put -inf where s > t. Otherwise the bias is -rate*|t - s|, the same on both sides.
     dtype : dtype, optional
@@ -47,22 +54,23 @@ def decay_bias(q_positions: int | ArrayLike, k_positions: int | ArrayLike | None
     Returns
     -------
     ndarray, shape (..., M, N)
-        Its leading axes are those of the rate broadcast with those of the positions: rates (H,) give (H, M,
-        N). Where both have leading axes they must be equally many.
+        Its leading axes are those of the rate broadcast with those of the positions and clocks: rates (H,)
+        give (H, M, N). Where several have leading axes they must be equally many.
 
     Raises
     ------
     TypeError
         No rate, half_life or multiplier, or more than one.
     ValueError
-        A negative rate or a multiplier above 1, which explode; positions that are not finite; leading axes
-        that do not fit.
+        A negative rate or a multiplier above 1, which explode; positions that are not finite; a clock that
+        runs back; leading axes that do not fit.
 
     References
     ----------
     Source document 1 (The Dog, the Man, and the Clock), the fade e^(-gamma u).
     Sun, Y. et al. (2023). Retentive Network: A Successor to Transformer for Large Language Models.
     arXiv:2307.08621 (the multiplier).
+    Lin, Z. et al. (2025). Forgetting Transformer. arXiv:2503.02130 (gates as a clock).
 
     Examples
     --------
@@ -74,6 +82,15 @@ def decay_bias(q_positions: int | ArrayLike, k_positions: int | ArrayLike | None
            [-1. , -0.5,  0. ]])
     >>> np.exp(pe.decay_bias(1, 4, multiplier=0.5))                         # one query, the last of four
     array([[0.125, 0.25 , 0.5  , 1.   ]])
+
+    Gates of a forgetting attention: each token multiplies what came before it, the third by a half.
+
+    >>> clock = -np.cumsum(np.log([1.0, 1.0, 0.5, 1.0]))
+    >>> np.exp(pe.decay_bias(4, clock=clock))
+    array([[1. , 0. , 0. , 0. ],
+           [1. , 1. , 0. , 0. ],
+           [0.5, 0.5, 1. , 0. ],
+           [0.5, 0.5, 1. , 1. ]])
 
     The three fades, for keys 20, 10 and 0 positions back that all score -2, at rate 0.5:
 
@@ -87,9 +104,12 @@ def decay_bias(q_positions: int | ArrayLike, k_positions: int | ArrayLike | None
     >>> softmax(score * fade).round(3)                                    # damped logit: far keys win
     array([0.471, 0.465, 0.064])
     """
-    arguments, target = _check.decay(q_positions, k_positions, rate, half_life, multiplier, causal, dtype,
-                                     out, num_threads)
-    return target.deliver(run(_core.bias, arguments))
+    arguments, target, compared = _check.decay(q_positions, k_positions, rate, half_life, multiplier, clock,
+                                               causal, dtype, out, num_threads)
+    bias = run(_core.bias, arguments)
+    if compared is not None:
+        _hide_future(bias, *compared)
+    return target.deliver(bias)
 
 
 @explain_keywords
@@ -148,3 +168,9 @@ def alibi_bias(q_positions: int | ArrayLike, k_positions: int | ArrayLike | None
     """
     arguments, target = _check.alibi(q_positions, k_positions, slopes, causal, dtype, out, num_threads)
     return target.deliver(run(_core.bias, arguments))
+
+
+def _hide_future(bias, t, s):
+    """Put -inf where s > t, a row at a time: all comparisons at once would be one more array of that size."""
+    for i in range(bias.shape[-2]):
+        np.copyto(bias[..., i, :], -np.inf, where=s > t[..., i, None], casting="unsafe")

@@ -23,8 +23,8 @@ def merge_attention(outs: Sequence[ArrayLike] | ArrayLike, lses: Sequence[ArrayL
     Parameters
     ----------
     outs : sequence of array_like, or parts stacked along the first axis, each of shape (..., H, M, V)
-        The first results of ``attention(..., return_lse=True)``. Parts need not follow each other in position;
-        each call says where its keys stand (k_positions). A part that saw no key changes nothing.
+        The first results of ``attention(..., return_lse=True)``. Parts need not follow each other in
+        position; each call says where its keys stand (k_positions). A part that saw no key changes nothing.
     lses : sequence of array_like, or stacked, each of shape (..., H, M)
         The second results: natural logarithms. Where heads have sinks, give them to one part alone.
 
@@ -73,4 +73,5 @@ def merge_attention(outs: Sequence[ArrayLike] | ArrayLike, lses: Sequence[ArrayL
         merged = np.zeros(outs[0].shape, wide)
         for out, weight in zip(outs, weights.astype(wide)[..., None], strict=True):
             np.add(merged, weight * out.astype(wide, copy=False), out=merged, where=weight != 0)
-        return merged.astype(dtype, copy=False), (top + np.log(np.where(top == -np.inf, 1.0, total))).astype(wide)
+        lse = top + np.log(np.where(top == -np.inf, 1.0, total))
+    return merged.astype(dtype, copy=False), lse.astype(wide)

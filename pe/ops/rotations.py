@@ -199,16 +199,16 @@ def apply_rope_nd(x: ArrayLike, positions: ArrayLike, freqs: ArrayLike, *, layou
     x : array_like, shape (..., H, T, D), (T, D) or (D,)
         Queries or keys.
     positions : array_like, shape (T, n_axes), or as many axes as x, each equal to x's or 1 but the last
-        The coordinates of each row. For x (B, H, T, D), positions (B, T, n_axes) go in as ``positions[:, None,
-        :, :]``.
+        The coordinates of each row. For x (B, H, T, D), positions (B, T, n_axes) go in as
+        ``positions[:, None, :, :]``.
     freqs : array_like, shape (n_axes, L), or (n_axes, H, L) for heads that differ
         Angular frequencies in radians a position, of any sign and order. The first 2L coordinates turn, the
         rest is copied bit for bit.
     layout : {"interleaved", "half"}, default "interleaved"
         Plane l is the pair (2l, 2l+1) or (l, l+L), as in `apply_rope`.
     rate : array_like, shape (n_axes, L), or (L,) with one axis
-        Multiply plane l by ``exp(-sum_a rate[a, l] * positions[..., a])``: damped RoPE. Queries take +rate and
-        keys -rate, so that a score fades by e^(-rate*(t - s)): turn and fade, as in xPos.
+        Multiply plane l by ``exp(-sum_a rate[a, l] * positions[..., a])``: damped RoPE. Queries take +rate
+        and keys -rate, so that a score fades by e^(-rate*(t - s)): turn and fade, as in xPos.
     inverse, out, num_threads
         As in `apply_rope`; inverse undoes the rate, too.
 

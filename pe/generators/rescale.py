@@ -1,0 +1,206 @@
+"""Longer contexts, as an edit of the imaginary parts of a generator: PI, NTK and YaRN.
+
+Each takes a generator whose turns were trained over some context and slows some of them down, in whatever basis
+they are; real parts and slides stay as they are. On RoPE it gives the frequencies that the papers write down for
+it. What a method does besides to the scores (YaRN's factor 0.1 ln(factor) + 1 on queries and keys) is no change
+of the generator and is left to `pe.Rope(..., amplitude=)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ._matrix import as_generator
+from .classify import classify, real_jordan_block
+from .reading import components
+
+__all__ = ["ntk", "pi", "yarn"]
+
+
+def pi(X, factor: float) -> np.ndarray:
+    """Position interpolation: every frequency divided by `factor`.
+
+    Parameters
+    ----------
+    X : array_like, shape (n, n)
+        Generator; its real parts stay.
+    factor : float
+        How many times longer the context gets; at least 1.
+
+    Returns
+    -------
+    ndarray of float64, shape (n, n)
+
+    Examples
+    --------
+    >>> from pe.generators import rescale, turn
+    >>> rescale.pi(turn(0.5), 8)
+    array([[ 0.    , -0.0625],
+           [ 0.0625,  0.    ]])
+
+    References
+    ----------
+    Chen et al., Extending Context Window of Large Language Models via Position Interpolation (arXiv:2306.15595).
+    """
+    factor = _at_least_one(factor, "factor")
+    return _edit(X, lambda theta: theta / factor)
+
+
+def ntk(X, factor: float) -> np.ndarray:
+    """NTK-aware scaling: the fastest turn stays, the slowest slows down by `factor`, those between by a power.
+
+    For RoPE with base b on d coordinates this is the base b factor^(d / (d - 2)).
+
+    Parameters
+    ----------
+    X : array_like, shape (n, n)
+        Generator with at least two different frequencies.
+    factor : float
+        How many times longer the context gets; at least 1.
+
+    Returns
+    -------
+    ndarray of float64, shape (n, n)
+
+    Examples
+    --------
+    >>> from pe.generators import rescale, rope
+    >>> longer = rescale.ntk(rope(128), 8)
+    >>> bool(np.allclose(longer, rope(128, base=10000 * 8 ** (128 / 126)), rtol=1e-13, atol=0))
+    True
+
+    References
+    ----------
+    bloc97, NTK-Aware Scaled RoPE (2023); Peng et al., YaRN (arXiv:2309.00071), section 3.1.
+    """
+    factor = _at_least_one(factor, "factor")
+
+    def change(theta):
+        fastest, slowest = _range_of(theta, "ntk")
+        return theta * factor ** -(np.log(fastest / theta) / np.log(fastest / slowest))
+
+    return _edit(X, change)
+
+
+def yarn(X, factor: float, *, context: float, beta_fast: float = 32.0, beta_slow: float = 1.0) -> np.ndarray:
+    """YaRN: turns that came round often stay, those that hardly did are interpolated, with a ramp between.
+
+    Parameters
+    ----------
+    X : array_like, shape (n, n)
+        Generator whose frequencies fall by a constant ratio from plane to plane, as those of RoPE.
+    factor : float
+        How many times longer the context gets; at least 1.
+    context : float
+        Positions in the context of training.
+    beta_fast, beta_slow : float, default 32 and 1
+        A plane that turns more often than `beta_fast` over the context stays; less often than `beta_slow`, its
+        frequency is divided by `factor`.
+
+    Returns
+    -------
+    ndarray of float64, shape (n, n)
+
+    Notes
+    -----
+    As in the authors' code the ramp is linear in the number of the plane, and its ends are whole planes. The factor
+    on queries and keys is no part of it: see `pe.Rope`, `amplitude`.
+
+    Examples
+    --------
+    >>> from pe.generators import rescale, rope
+    >>> before, after = rope(128), rescale.yarn(rope(128), 8, context=4096)
+    >>> even = np.arange(0, 128, 2)
+    >>> slower = before[even, even + 1] / after[even, even + 1]
+    >>> int(np.sum(slower == 1)), int(np.sum(slower == 8))
+    (21, 18)
+
+    References
+    ----------
+    Peng et al., YaRN (arXiv:2309.00071), section 3.2 and the code published with it.
+    """
+    factor, context = _at_least_one(factor, "factor"), _at_least_one(context, "context")
+    beta_fast, beta_slow = _positive(beta_fast, "beta_fast"), _positive(beta_slow, "beta_slow")
+    if beta_fast <= beta_slow:
+        raise ValueError(f"beta_fast is {beta_fast:g}; expected more than beta_slow, {beta_slow:g}")
+
+    def change(theta):
+        fastest, slowest = _range_of(theta, "yarn")
+        ladder = np.unique(np.round(np.log(fastest / theta), 9))
+        step = np.log(fastest / slowest) / (len(ladder) - 1)
+        if np.max(np.abs(ladder / step - np.arange(len(ladder)))) > 1e-6:
+            raise ValueError("X has frequencies without a constant ratio; yarn counts planes on such a ladder")
+
+        def plane_turning(times):
+            return np.log(context * fastest / (times * 2 * np.pi)) / step
+
+        low = max(np.floor(plane_turning(beta_fast)), 0)
+        # The published ramp ends at coordinate d - 1, not at plane d/2 - 1, where the context is short.
+        high = min(np.ceil(plane_turning(beta_slow)), 2 * len(ladder) - 1)
+        high += 0.001 * (low == high)
+        plane = np.round(np.log(fastest / theta) / step)
+        interpolated = np.clip((plane - low) / (high - low), 0, 1)
+        return theta / factor * interpolated + theta * (1 - interpolated)
+
+    return _edit(X, change)
+
+
+def _edit(X, change: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """X with its frequencies theta > 0 replaced by change(theta), all at once."""
+    matrix, _ = as_generator(X)
+    out, parts = matrix.copy(), []
+    for where in components(matrix):
+        block = matrix[np.ix_(where, where)]
+        if len(where) == 2 and block[0, 0] == block[1, 1] and block[0, 1] * block[1, 0] < 0:
+            b, c = abs(block[0, 1]), abs(block[1, 0])
+            parts.append((where, np.array([b if b == c else np.sqrt(b) * np.sqrt(c)]), None))
+            continue
+        answer = classify(block)
+        if answer.ambiguous and len(where) > 1:
+            raise ValueError("X has no readable frequencies: classify(X) is ambiguous; see its summary()")
+        turning = np.array([b.theta for b in answer.blocks if b.theta])
+        if len(turning):
+            parts.append((where, turning, answer))
+    frequencies = np.concatenate([theta for _, theta, _ in parts]) if parts else np.zeros(0)
+    edited = change(frequencies) if frequencies.size else frequencies
+    for where, theta, answer in parts:
+        new, edited = edited[: len(theta)], edited[len(theta) :]
+        grid = np.ix_(where, where)
+        if answer is None:
+            block = matrix[grid]
+            out[grid] = np.where(np.eye(2), block, block / theta * new)
+        else:
+            out[grid] = _with_frequencies(answer, new)
+    return out
+
+
+def _with_frequencies(answer, frequencies):
+    jordan, frequencies = answer.jordan.copy(), iter(frequencies)
+    for b in answer.blocks:
+        if b.theta:
+            rows = np.array(b.indices)
+            jordan[np.ix_(rows, rows)] = real_jordan_block(complex(-b.gamma, next(frequencies)), b.size)
+    return np.linalg.solve(answer.basis.T, (answer.basis @ jordan).T).T
+
+
+def _range_of(theta, method):
+    fastest, slowest = float(np.max(theta)), float(np.min(theta))
+    if fastest == slowest:
+        raise ValueError(f"X has one frequency only, {fastest:g}; {method} needs a fastest and a slowest one")
+    return fastest, slowest
+
+
+def _positive(value, name):
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise TypeError(f"{name} is {value!r}; expected a positive number")
+    if not 0 < value < np.inf:
+        raise ValueError(f"{name} is {value!r}; expected a positive number")
+    return float(value)
+
+
+def _at_least_one(value, name):
+    if _positive(value, name) < 1:
+        raise ValueError(f"{name} is {value!r}; expected at least 1")
+    return float(value)
