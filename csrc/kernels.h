@@ -110,6 +110,14 @@ typedef struct {
     /* out[r] += sum_j weights[r][j] * v[j] over the keys whose bit is set in visible[r] */
     void (*weigh)(int rows, ptrdiff_t keys, ptrdiff_t width, const char *v, ptrdiff_t v_stride, const void *weights,
                   const uint64_t *visible, void *out);
+
+    /* ---- retention: rows of `lanes` reals ---- */
+
+    /* row[j] *= factor * e^-(rate * (t - s[j])) for j < n, where no s exceeds t; 0 from there to the end of the
+     * vectors, whatever stood in them. Gaps are formed in float64 and rounded once; s is read in whole vectors. */
+    void (*fade)(int n, int vectors, double t, const double *s, double rate, double factor, void *row);
+    /* c[r] *= factor[r * step] */
+    void (*scale_rows)(ptrdiff_t rows, int vectors, const double *factor, ptrdiff_t step, void *c);
 } pe_real_kernels;
 
 typedef struct {

@@ -13,6 +13,7 @@
 #define V CONCAT(vec, R)
 #define MASK CONCAT(mask, R)
 #define W CONCAT(W, R)
+#define BLOCK CONCAT(BLOCK, R)
 
 /* Scalars of callers' memory go through memcpy: it may be unaligned. */
 static inline float scalar_f32(const char *p) {
@@ -35,6 +36,7 @@ static inline double scalar_f64(const char *p) {
 #include "rows.inc.h"
 #include "tile.inc.h"
 #include "few.inc.h"
+#include "fade.inc.h"
 #undef R
 #undef REAL
 #undef REAL_DTYPE
@@ -58,6 +60,7 @@ static inline double widen_at(pe_dtype dtype, const char *p) {
 #include "rows.inc.h"
 #include "tile.inc.h"
 #include "few.inc.h"
+#include "fade.inc.h"
 
 static void end_stream(void) { fence(); }
 
@@ -71,6 +74,7 @@ static void end_stream(void) { fence(); }
         .slide = slide_##T, .add_bias = add_bias_##T, .cap = cap_##T, .within = within_##T, .hide = hide_##T,         \
         .softmax = softmax_##T, .rescale = rescale_##T, .merge = merge_##T, .add_parts = add_parts_##T,               \
         .finish = finish_##T, .dots = dots_##T, .softmax_rows = softmax_rows_##T, .weigh = weigh_##T,                 \
+        .fade = fade_##T, .scale_rows = scale_rows_##T,                                                               \
     }
 
 const pe_kernels TABLE = {

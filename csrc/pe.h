@@ -95,4 +95,29 @@ typedef struct {
 } pe_attention_params;
 pe_status pe_attention(const pe_attention_params *p);
 
+/* A number a head, or a row of them; `heads` of them (1, K or H) serve the H query heads. */
+typedef struct {
+    pe_view at;
+    ptrdiff_t heads;
+} pe_head_view;
+
+/* out_i = scale * (sum_{j <= i} e^-(rate * (time_i - time_j)) (q_i . k_j) v_j + e^-(rate * (time_i - before)) q_i S).
+ * G states, K or H of them. Axes of the batch come first in every view; then for q, out: H, T, row; k, v: K, T, row;
+ * S and its successor: G, D, row; time: heads, T; before: heads; positions: K, T. S without data: zeros; next without
+ * data: not wanted. rate, time and before are float64, no time lies below the one before; time NULL: start, start + 1,
+ * ... Rows are contiguous, S is of the compute type. */
+typedef struct {
+    int batch_ndim;
+    ptrdiff_t batch[PE_MAX_AXES];
+    ptrdiff_t H, K, G, T, D, V;
+    pe_view q, k, v, out, state, next;
+    pe_head_view rate, time, before;
+    double start, scale;
+    bool rotate;
+    pe_plan plan;
+    pe_view positions[PE_MAX_POSITION_AXES]; /* float64, one view for each axis of the plan */
+    int num_threads;
+} pe_retention_params;
+pe_status pe_retention(const pe_retention_params *p);
+
 #endif

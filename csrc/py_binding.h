@@ -19,5 +19,6 @@ bool pe_read_plan(PyObject *o, pe_plan *plan);
 PyObject *pe_finish(pe_status status, PyObject *result);
 
 PyObject *pe_py_attention(PyObject *self, PyObject *const *args, Py_ssize_t n);
+PyObject *pe_py_retention(PyObject *self, PyObject *const *args, Py_ssize_t n);
 
 #endif

@@ -207,15 +207,16 @@ static bool FN(shift_row)(ptrdiff_t n, const double *s, double origin, void *nea
     return exact;
 }
 
-/* In blocks of 16 x 16, so that both sides stay within a few cache lines. */
 static void FN(transpose)(ptrdiff_t rows, ptrdiff_t columns, double factor, const void *src, ptrdiff_t src_lead,
                           void *dst, ptrdiff_t dst_lead) {
+    enum { B = BLOCK };
     const REAL *from = src, scale = (REAL)factor;
     REAL *to = dst;
-    for (ptrdiff_t r0 = 0; r0 < rows; r0 += 16)
-        for (ptrdiff_t c0 = 0; c0 < columns; c0 += 16) {
-            const ptrdiff_t r1 = r0 + 16 < rows ? r0 + 16 : rows, c1 = c0 + 16 < columns ? c0 + 16 : columns;
-            for (ptrdiff_t c = c0; c < c1; c++)
-                for (ptrdiff_t r = r0; r < r1; r++) to[c * dst_lead + r] = scale * from[r * src_lead + c];
-        }
+    const ptrdiff_t whole_rows = rows / B * B, whole_columns = columns / B * B;
+    for (ptrdiff_t r = 0; r < whole_rows; r += B)
+        for (ptrdiff_t c = 0; c < whole_columns; c += B)
+            v(transpose_block)(from + r * src_lead + c, src_lead, to + c * dst_lead + r, dst_lead, scale);
+    for (ptrdiff_t r = 0; r < rows; r++)
+        for (ptrdiff_t c = r < whole_rows ? whole_columns : 0; c < columns; c++)
+            to[c * dst_lead + r] = scale * from[r * src_lead + c];
 }

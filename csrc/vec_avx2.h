@@ -100,6 +100,8 @@ static inline vec_f64 turn_f64(vec_f64 a, vec_f64 c, vec_f64 s) {
     return _mm256_fmaddsub_pd(a, c, _mm256_mul_pd(_mm256_permute_pd(a, 0x5), s));
 }
 
+#include "vec_x86.h"
+
 /* (float)(t[i] - s), formed in float64 */
 static inline vec_f32 difference_f32(const double *t, vec_f64 s) {
     __m128 low = _mm256_cvtpd_ps(_mm256_sub_pd(_mm256_loadu_pd(t), s));

@@ -60,6 +60,8 @@ static inline vec_f64 turn_f64(vec_f64 a, vec_f64 c, vec_f64 s) {
     return _mm512_fmaddsub_pd(a, c, _mm512_mul_pd(_mm512_permute_pd(a, 0x55), s));
 }
 
+#include "vec_x86.h"
+
 /* (float)(t[i] - s), formed in float64 */
 static inline vec_f32 difference_f32(const double *t, vec_f64 s) {
     __m256 low = _mm512_cvtpd_ps(_mm512_sub_pd(_mm512_loadu_pd(t), s));

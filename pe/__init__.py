@@ -16,8 +16,16 @@ except ModuleNotFoundError as error:
         '`pip install -e .`, or run Python from another folder to use an installed pe'
     ) from None
 
-from .ops import alibi_bias, apply_rope, apply_rope_2d, attention, decay_bias
-from .positions import grid_positions
+from .ops import (
+    alibi_bias,
+    apply_rope,
+    apply_rope_2d,
+    apply_rope_nd,
+    attention,
+    decay_bias,
+    merge_attention,
+)
+from .positions import clock, grid_positions, positions_from_lengths, positions_from_mask, sinusoidal
 from .rope import Rope, build_rope_cache
 from .runtime import get_num_threads, isa, set_num_threads, show_config
 from .slopes import alibi_slopes
@@ -37,8 +45,9 @@ _LAZY = {
 }
 
 __all__ = [
-    "Rope", "alibi_bias", "alibi_slopes", "apply_rope", "apply_rope_2d", "attention", "build_rope_cache", "decay_bias",
-    "get_num_threads", "grid_positions", "isa", "set_num_threads", "show_config", *_LAZY,
+    "Rope", "alibi_bias", "alibi_slopes", "apply_rope", "apply_rope_2d", "apply_rope_nd", "attention",
+    "build_rope_cache", "clock", "decay_bias", "get_num_threads", "grid_positions", "isa", "merge_attention",
+    "positions_from_lengths", "positions_from_mask", "set_num_threads", "show_config", "sinusoidal", *_LAZY,
 ]
 
 

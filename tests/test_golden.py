@@ -17,20 +17,18 @@ OPS = [pytest.param(pe, id="pe"), pytest.param(pe.reference, id="twin")]
 FLOATS = [np.float64, np.float32]
 HALVES = [np.float16, bfloat16()]
 
-# What these files exercise and the package does not have. Counts: cases that run, cases in the file.
-ABSENT = {"window", "softcap", "sinks", "kv_lengths"}
-ABSENT_OPS = {"merge_attention"}
-ATTENTION_FILES = {"attention_shapes": (175, 175), "attention_options": (34, 34), "attention_flex": (10, 22),
-                   "attention_transformers": (7, 18), "attention_onnx": (14, 24),
-                   "attention_lowprec": (12, 12), "attention_adversarial": (36, 49)}
+# Counts of the cases of attention in each file. Other ops have tests of their own.
+ELSEWHERE = {"merge_attention", "retention"}
+ATTENTION_FILES = {"attention_shapes": 175, "attention_options": 34, "attention_flex": 20,
+                   "attention_transformers": 18, "attention_onnx": 24, "attention_lowprec": 12,
+                   "attention_adversarial": 49, "retention_fla": 2}
 LOW_PRECISION = "attention_lowprec"
 # Beyond the contract, for the twins alone: sums that overflow before the division.
 STRETCH = {"huge_values_f64", "huge_values_f32", "dot_overflow_f32"}
 
 
 def _attention_cases(*files):
-    return [case for file in files for case in op_cases(file)
-            if case.op not in ABSENT_OPS and not case.keywords & ABSENT]
+    return [case for file in files for case in op_cases(file) if case.op not in ELSEWHERE]
 
 
 def _dtypes(case):
@@ -47,8 +45,8 @@ def _trials():
             if not (ops.values == (pe,) and case.name in STRETCH)]
 
 
-def _score_bound(q, k, bias=None, scale=None, alibi_slopes=None, decay_rate=None, q_positions=None,
-                 k_positions=None, **others):
+def _score_bound(q, k, bias=None, scale=None, alibi_slopes=None, decay_rate=None, sinks=None,
+                 q_positions=None, k_positions=None, **others):
     """Bound the terms a score is summed from: its rounding error is about that many units."""
     q, k = np.abs(np.nan_to_num(q, posinf=0, neginf=0)), np.abs(np.nan_to_num(k, posinf=0, neginf=0))
     M, N = q.shape[-2], k.shape[-2]
@@ -58,8 +56,8 @@ def _score_bound(q, k, bias=None, scale=None, alibi_slopes=None, decay_rate=None
     k = np.repeat(k, group, axis=-3) if group > 1 else k
     dot = q.astype(np.float64) @ np.swapaxes(k, -1, -2).astype(np.float64)
     bound = np.max(dot) * abs(q.shape[-1] ** -0.5 if scale is None else scale)
-    if bias is not None:
-        bound += np.max(np.abs(bias), where=np.isfinite(bias), initial=0)
+    for added in (bias, sinks):
+        bound += 0 if added is None else np.max(np.abs(added), where=np.isfinite(added), initial=0)
     t = np.arange(N - M, N) if q_positions is None else q_positions
     s = np.arange(N) if k_positions is None else k_positions
     gap = np.max(t, initial=0) - np.min(s, initial=0)
@@ -97,12 +95,9 @@ def _attend(ops, case, dtype=None):
 @pytest.mark.parametrize("file", ATTENTION_FILES)
 def test_every_case_is_accounted_for(file):
     known = set(inspect.signature(pe.attention).parameters)
-    assert not known & ABSENT, "attention has learnt a keyword: take it out of ABSENT"
-    everything = list(op_cases(file))
-    for case in everything:
-        assert case.op == "attention" or case.op in ABSENT_OPS, case
-        assert case.op in ABSENT_OPS or case.keywords <= known | ABSENT, case
-    assert (len(_attention_cases(file)), len(everything)) == ATTENTION_FILES[file]
+    for case in op_cases(file):
+        assert case.op in ELSEWHERE or (case.op == "attention" and case.keywords <= known), case
+    assert len(_attention_cases(file)) == ATTENTION_FILES[file]
 
 
 @pytest.mark.parametrize("ops, case, dtype", _trials())
@@ -163,6 +158,40 @@ def _ulp(exact, bits):
     return np.exp2(np.maximum(np.frexp(exact)[1] - 1 - digits, least).astype(np.float64))
 
 
+@pytest.mark.parametrize("ops", OPS)
+@pytest.mark.parametrize("name", ["kv_lengths_causal", "nonpad_causal", "nonpad_causal_short"])
+def test_queries_end_at_the_length_without_being_told(ops, name):
+    """These cases spell out the positions that are the default with kv_lengths."""
+    case = next(c for file in ("attention_flex", "attention_onnx") for c in op_cases(file) if c.name == name)
+    out, lse = _attend(ops, case, np.float64)
+    del case.args["q_positions"]
+    for got, want in zip(_attend(ops, case, np.float64), (out, lse), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("ops", OPS)
+@pytest.mark.parametrize("case", [c for c in op_cases("retention_fla") if c.op == "attention"], ids=str)
+def test_forgetting_attention_by_its_clock(ops, case):
+    """The bias of fla-core is clock[s] - clock[t], whose last row is the clock but for a constant."""
+    q, k, v = (case.args[name].astype(np.float64) for name in "qkv")
+    out, lse = ops.attention(q, k, v, clock=case.args["bias"][..., -1, :], return_lse=True, **case.kwargs)
+    _check(out, case.expect["out"], 1e-13 * np.abs(v).max(), "out")
+    _check(lse, case.expect["lse"], 1e-13, "lse")
+
+
+@pytest.mark.parametrize("ops", OPS)
+def test_documents_of_flex_are_segments(ops):
+    case = next(c for c in op_cases("attention_flex") if c.name == "documents")
+    mask = case.args.pop("mask")
+    seen = mask.any(axis=0)
+    of_k = np.where(seen, np.argmax(mask, axis=0), -1)      # the first query that sees a key names its document
+    of_q = of_k[np.argmax(mask, axis=1)]
+    np.testing.assert_array_equal(of_q[:, None] == of_k, mask)
+    out, lse = ops.attention(**case.args, segments=(of_q, of_k), return_lse=True, **case.kwargs)
+    _check(out, case.expect["out"], 1e-13 * np.abs(case.args["v"]).max(), "out")
+    _check(lse, case.expect["lse"], 1e-13, "lse")
+
+
 # Biases and slopes
 
 
@@ -206,6 +235,15 @@ def test_bias(ops, case, dtype):
         if case.name == "clock_gates":                      # the peer sums gates, we subtract rounded sums
             tiny += 2.0**-51 * case.args["q_positions"].max()
         _check(bias, want, unit * np.abs(np.where(np.isfinite(want), want, 0)) + tiny, "bias")
+
+
+@pytest.mark.parametrize("ops", OPS)
+def test_gates_of_mamba_by_their_clock(ops):
+    case = next(c for c in op_cases("bias_decay") if c.name == "clock_gates")
+    clock = case.args["q_positions"]
+    for clocks in (clock, (clock, clock)):
+        bias = ops.decay_bias(clock.shape[-1], clock=clocks)
+        _check(bias, case.expect["out"], 2.0**-50 * clock.max(), "bias")
 
 
 # Rotations

@@ -1,0 +1,169 @@
+/* The binding of retention: values, a state, and what steers the decay. */
+#include <math.h>
+#include <string.h>
+
+#include "py_binding.h"
+
+/* The options in the order of the tuple that Python packs. */
+enum { SCALE, RATE, CLOCK, START, BEFORE, PLAN, POSITIONS, STATE, RETURN_STATE, OPTIONS };
+
+/* o against the batch and `own` more axes */
+static bool view_of(PyObject *o, const pe_retention_params *p, const ptrdiff_t *tail, int own, pe_view *view) {
+    ptrdiff_t shape[PE_MAX_AXES];
+    if (p->batch_ndim + own > PE_MAX_AXES) return false;
+    memcpy(shape, p->batch, (size_t)p->batch_ndim * sizeof *shape);
+    memcpy(shape + p->batch_ndim, tail, (size_t)own * sizeof *shape);
+    return pe_view_of(o, p->batch_ndim + own, shape, view);
+}
+
+/* an operand (..., heads, rows, width) against the batch */
+static bool operand_view(PyObject *o, const pe_retention_params *p, pe_view *view) {
+    const int n = axis_count(o);
+    const ptrdiff_t tail[] = {n > 2 ? axis_size(o, n - 3) : 1, axis_size(o, n - 2), axis_size(o, n - 1)};
+    return view_of(o, p, tail, 3, view);
+}
+
+static bool read_values(PyObject *const *a, pe_retention_params *p) {
+    const int dtype = pe_array_dtype(a[0]);
+    ptrdiff_t heads[3];
+    if (!pe_is_values(dtype)) return false;
+    for (int i = 0; i < 3; i++) {
+        if (pe_array_dtype(a[i]) != dtype || axis_count(a[i]) < 2 || !pe_last_axis_contiguous(a[i])) return false;
+        const int n = axis_count(a[i]), own = n > 3 ? n - 3 : 0;
+        heads[i] = n > 2 ? axis_size(a[i], n - 3) : 1;
+        if (axis_size(a[i], n - 2) != axis_size(a[0], axis_count(a[0]) - 2)) return false;
+        if (own > p->batch_ndim) p->batch_ndim = own;
+    }
+    p->H = heads[0], p->K = heads[1];
+    p->T = axis_size(a[0], axis_count(a[0]) - 2), p->D = axis_size(a[0], axis_count(a[0]) - 1);
+    p->V = axis_size(a[2], axis_count(a[2]) - 1);
+    if (axis_size(a[1], axis_count(a[1]) - 1) != p->D || heads[2] != p->K) return false;
+    if (p->K == 0 ? p->H != 0 : p->H % p->K != 0) return false;
+    for (int j = 0; j < p->batch_ndim; j++) p->batch[j] = 1;
+    for (int i = 0; i < 3; i++) /* leading axes broadcast from the right */
+        for (int j = 0, own = axis_count(a[i]) - 3; j < own; j++) {
+            ptrdiff_t *whole = &p->batch[p->batch_ndim - own + j];
+            if (*whole == 1) *whole = axis_size(a[i], j);
+            else if (axis_size(a[i], j) != 1 && axis_size(a[i], j) != *whole) return false;
+        }
+    return operand_view(a[0], p, &p->q) && operand_view(a[1], p, &p->k) && operand_view(a[2], p, &p->v);
+}
+
+/* `own` axes after the head's; a float stands for all of them, kept in *number */
+static bool head_view(PyObject *o, const pe_retention_params *p, const ptrdiff_t *rows, double *number,
+                      pe_head_view *view) {
+    view->heads = 1;
+    if (PyFloat_Check(o) && !rows) {
+        *number = PyFloat_AsDouble(o);
+        view->at = (pe_view){.data = (char *)number, .dtype = PE_F64};
+        return true;
+    }
+    if (pe_array_dtype(o) != PE_F64) return false;
+    const int axis = axis_count(o) - (rows ? 2 : 1);
+    if (axis >= 0) view->heads = axis_size(o, axis);
+    if (view->heads != 1 && view->heads != p->K && view->heads != p->H) return false;
+    const ptrdiff_t tail[] = {view->heads, rows ? *rows : 1};
+    return view_of(o, p, tail, rows ? 2 : 1, &view->at);
+}
+
+/* one of them differs from head to head of a group, so each query head needs a state of its own */
+static bool differs(const pe_retention_params *p) {
+    const pe_view *rate = &p->rate.at;
+    const ptrdiff_t group = p->K ? p->H / p->K : 1;
+    if (group == 1) return false;
+    if (p->time.at.data && p->time.heads == p->H && p->H > 1) return true;
+    if (p->rate.heads != p->H) return false;
+    for (ptrdiff_t h = 0; h < p->H; h++)
+        if (memcmp(rate->data + h * rate->stride[p->batch_ndim],
+                   rate->data + h / group * group * rate->stride[p->batch_ndim], sizeof(double)))
+            return true;
+    return false;
+}
+
+static bool read_options(PyObject *const *o, double *numbers, pe_retention_params *p) {
+    const pe_dtype real = pe_is_double(p->q.dtype) ? PE_F64 : PE_F32;
+    if (o[SCALE] == Py_None ? p->D == 0 : !PyFloat_Check(o[SCALE])) return false;
+    p->scale = o[SCALE] == Py_None ? 1 / sqrt((double)p->D) : PyFloat_AsDouble(o[SCALE]);
+    if (!PyFloat_Check(o[START])) return false;
+    p->start = PyFloat_AsDouble(o[START]);
+    if (!head_view(o[RATE], p, NULL, &numbers[0], &p->rate)) return false;
+    if (o[CLOCK] != Py_None && !head_view(o[CLOCK], p, &p->T, NULL, &p->time)) return false;
+    p->G = differs(p) ? p->H : p->K;
+    if (o[STATE] != Py_None) {
+        const int n = pe_array_dtype(o[STATE]) == (int)real ? axis_count(o[STATE]) : 0;
+        if (n < 2 || !pe_last_axis_contiguous(o[STATE])) return false;
+        const ptrdiff_t heads = n > 2 ? axis_size(o[STATE], n - 3) : 1;
+        if (heads == p->H) p->G = p->H;
+        const ptrdiff_t tail[] = {p->G, p->D, p->V};
+        if (heads != p->G || !view_of(o[STATE], p, tail, 3, &p->state)) return false;
+        if (!head_view(o[BEFORE], p, NULL, &numbers[1], &p->before)) return false;
+    }
+    if (o[PLAN] == Py_None) return true;
+    if (!pe_read_plan(o[PLAN], &p->plan) || p->plan.heads != 1 || p->plan.rate) return false;
+    if (2 * p->plan.planes > p->D) return false;
+    if (!PyTuple_Check(o[POSITIONS]) || PyTuple_Size(o[POSITIONS]) != p->plan.axes) return false;
+    for (int axis = 0; axis < p->plan.axes; axis++) {
+        PyObject *of_axis = PyTuple_GetItem(o[POSITIONS], axis);
+        const ptrdiff_t tail[] = {p->K, p->T};
+        if (pe_array_dtype(of_axis) != PE_F64 || !view_of(of_axis, p, tail, 2, &p->positions[axis])) return false;
+    }
+    p->rotate = true;
+    return true;
+}
+
+/* out or a new array: a new reference, NULL with an exception, or not_plain */
+static PyObject *result(PyObject *const *a, PyObject *const *o, const pe_retention_params *p, int ndim,
+                        const ptrdiff_t *shape) {
+    PyObject *out = a[4];
+    if (out == Py_None) return pe_new_like(a[0], ndim, shape);
+    if (!PyArray_Check(out) || !pe_is_output(out, p->q.dtype, ndim, shape)) return pe_not_plain();
+    for (int i = 0; i < 3; i++)
+        if (pe_may_overlap(out, a[i])) return pe_not_plain();
+    for (int i = 0; i < OPTIONS; i++)
+        if (PyArray_Check(o[i]) && pe_may_overlap(out, o[i])) return pe_not_plain();
+    for (int i = 0; p->rotate && i < p->plan.axes; i++)
+        if (pe_may_overlap(out, PyTuple_GetItem(o[POSITIONS], i))) return pe_not_plain();
+    return Py_NewRef(out);
+}
+
+/* retention(q, k, v, options, out, num_threads) -> out or (out, state) */
+PyObject *pe_py_retention(PyObject *self, PyObject *const *a, Py_ssize_t n) {
+    (void)self;
+    if (n != 6 || !PyTuple_Check(a[3]) || PyTuple_Size(a[3]) != OPTIONS)
+        return PyErr_Format(PyExc_TypeError, "retention takes q, k, v, a tuple of %d options, out, num_threads",
+                            OPTIONS);
+    PyObject *o[OPTIONS];
+    for (int i = 0; i < OPTIONS; i++) o[i] = PyTuple_GetItem(a[3], i);
+    double numbers[2];
+    pe_retention_params p = {.num_threads = pe_small_int(a[5])};
+    if (PyErr_Occurred()) return NULL;
+    if (!read_values(a, &p) || !read_options(o, numbers, &p)) return PyErr_Occurred() ? NULL : pe_not_plain();
+
+    const bool one_head = axis_count(a[0]) == 2 && axis_count(a[1]) == 2 && axis_count(a[2]) == 2;
+    const ptrdiff_t *tails[] = {(const ptrdiff_t[]){p.H, p.T, p.V}, (const ptrdiff_t[]){p.G, p.D, p.V}};
+    ptrdiff_t shape[2][PE_MAX_AXES];
+    const int lead = p.batch_ndim + !one_head, ndim = lead + 2;
+    if (p.batch_ndim + 3 > PE_MAX_AXES) return pe_not_plain();
+    for (int i = 0; i < 2; i++) {
+        memcpy(shape[i], p.batch, (size_t)p.batch_ndim * sizeof **shape);
+        memcpy(shape[i] + p.batch_ndim, tails[i] + one_head, (size_t)(3 - one_head) * sizeof **shape);
+    }
+    PyObject *out = result(a, o, &p, ndim, shape[0]);
+    if (!out || out == Py_NotImplemented) return out;
+    view_of(out, &p, tails[0], 3, &p.out);
+    if (PyObject_IsTrue(o[RETURN_STATE]) == 1) {
+        npy_intp dims[PE_MAX_AXES];
+        for (int i = 0; i < ndim; i++) dims[i] = (npy_intp)shape[1][i];
+        PyObject *next = PyArray_SimpleNew(ndim, dims, pe_is_double(p.q.dtype) ? NPY_DOUBLE : NPY_FLOAT);
+        PyObject *both = next ? PyTuple_Pack(2, out, next) : NULL;
+        if (next) view_of(next, &p, tails[1], 3, &p.next);
+        Py_DECREF(out);
+        Py_XDECREF(next);
+        if (!both) return NULL;
+        out = both;
+    }
+    PyThreadState *save = PyEval_SaveThread();
+    pe_status status = pe_retention(&p);
+    PyEval_RestoreThread(save);
+    return pe_finish(status, out);
+}

@@ -1,0 +1,39 @@
+/* What AVX2 and AVX-512 share: transposition of small blocks, where 256 bits are enough to keep up with the stores. */
+#define BLOCK_f32 8
+#define BLOCK_f64 4
+
+/* dst[c][r] = factor * src[r][c] for one block; leading sizes in elements */
+static inline void transpose_block_f32(const float *src, ptrdiff_t lead, float *dst, ptrdiff_t dst_lead, float factor) {
+    __m256 a[8], b[8];
+    const __m256 f = _mm256_set1_ps(factor);
+    for (int i = 0; i < 8; i++) a[i] = _mm256_mul_ps(f, _mm256_loadu_ps(src + i * lead));
+    for (int i = 0; i < 8; i += 2) {
+        b[i] = _mm256_unpacklo_ps(a[i], a[i + 1]);
+        b[i + 1] = _mm256_unpackhi_ps(a[i], a[i + 1]);
+    }
+    for (int i = 0; i < 8; i += 4) {
+        a[i] = _mm256_shuffle_ps(b[i], b[i + 2], 0x44);
+        a[i + 1] = _mm256_shuffle_ps(b[i], b[i + 2], 0xee);
+        a[i + 2] = _mm256_shuffle_ps(b[i + 1], b[i + 3], 0x44);
+        a[i + 3] = _mm256_shuffle_ps(b[i + 1], b[i + 3], 0xee);
+    }
+    for (int i = 0; i < 4; i++) {
+        _mm256_storeu_ps(dst + i * dst_lead, _mm256_permute2f128_ps(a[i], a[i + 4], 0x20));
+        _mm256_storeu_ps(dst + (i + 4) * dst_lead, _mm256_permute2f128_ps(a[i], a[i + 4], 0x31));
+    }
+}
+
+static inline void transpose_block_f64(const double *src, ptrdiff_t lead, double *dst, ptrdiff_t dst_lead,
+                                       double factor) {
+    __m256d a[4], b[4];
+    const __m256d f = _mm256_set1_pd(factor);
+    for (int i = 0; i < 4; i++) a[i] = _mm256_mul_pd(f, _mm256_loadu_pd(src + i * lead));
+    for (int i = 0; i < 4; i += 2) {
+        b[i] = _mm256_unpacklo_pd(a[i], a[i + 1]);
+        b[i + 1] = _mm256_unpackhi_pd(a[i], a[i + 1]);
+    }
+    for (int i = 0; i < 2; i++) {
+        _mm256_storeu_pd(dst + i * dst_lead, _mm256_permute2f128_pd(b[i], b[i + 2], 0x20));
+        _mm256_storeu_pd(dst + (i + 2) * dst_lead, _mm256_permute2f128_pd(b[i], b[i + 2], 0x31));
+    }
+}
