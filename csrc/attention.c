@@ -117,11 +117,11 @@ static void load_queries(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t hea
     }
     /* the softcap is a tanh of plain units; otherwise scores are in log2 units from the start */
     const double factor = p->softcap > 0 ? p->scale / p->softcap : PE_LOG2E * p->scale;
-    for (int lane = 0; lane < k->lanes; lane++) {
+    for (int lane = 0; lane < (job->few ? tile->used : k->lanes); lane++) {
         set_real(k, tile->reference, lane, -INFINITY);
         set_real(k, tile->sum, lane, 0);
     }
-    memset(tile->out, 0, (size_t)(p->V * PE_LANE_BYTES));
+    if (!job->few || job->parts > 1) memset(tile->out, 0, (size_t)(p->V * PE_LANE_BYTES));
     if (job->few) {
         k->transpose(1, tile->used * p->D, factor, w->rows, 0, tile->q, 1);
         memset(w->few_out, 0, (size_t)(tile->used * p->V * k->size));
@@ -138,37 +138,42 @@ static void load_queries(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t hea
     k->transpose(tile->used, p->D, factor, w->rows, p->D, tile->q, k->lanes);
 }
 
-/* A sink is one more logit, with no value: the sums move to the larger of it and their reference. */
-static void add_sinks(const pe_attention_job *job, ptrdiff_t head, pe_query_tile *tile) {
+/* What a lane's sums are multiplied by at the end, 1 / their weight and 0 where nothing was seen, and its lse. A sink
+ * is one more logit, with no value: reference and sum move to the larger of the two. */
+static double lane_share(const pe_attention_job *job, ptrdiff_t h, const pe_query_tile *tile, int lane, double *lse) {
     const pe_attention_params *p = job->p;
-    const pe_real_kernels *k = job->k;
-    for (int lane = 0; lane < k->lanes; lane++) {
-        double shrink = 1;
-        if (lane < tile->used) {
-            const ptrdiff_t h = head * job->group + (tile->first + lane) % job->group;
-            const double sink = PE_LOG2E * double_at(p->sinks.data + h * p->sinks.stride[p->batch_ndim]);
-            const double old = get_real(k, tile->reference, lane), sum = get_real(k, tile->sum, lane);
-            if (sink > old) shrink = exp2(old - sink), set_real(k, tile->reference, lane, sink);
-            if (sink > -INFINITY) set_real(k, tile->sum, lane, sum * shrink + exp2(fmin(sink - old, 0)));
-        }
-        set_real(k, tile->factor, lane, shrink);
+    double reference = get_real(job->k, tile->reference, lane), sum = get_real(job->k, tile->sum, lane), shrink = 1;
+    const double sink =
+        p->sinks.data ? PE_LOG2E * double_at(p->sinks.data + h * p->sinks.stride[p->batch_ndim]) : -INFINITY;
+    if (sink > -INFINITY) {
+        if (sink > reference) shrink = exp2(reference - sink), reference = sink;
+        sum = sum * shrink + exp2(sink - reference);
     }
-    k->rescale(p->V, ~(uint64_t)0 >> (64 - tile->vectors), tile->factor, tile->out);
+    if (p->lse.data) *lse = M_LN2 * (reference + log2(sum));
+    return sum == 0 ? 0 : shrink / sum;
 }
 
 static void store_queries(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t head, pe_query_tile *tile,
                           const pe_attention_scratch *w) {
     const pe_attention_params *p = job->p;
     const pe_real_kernels *k = job->k;
-    double lse[PE_MAX_LANES];
-    if (p->sinks.data) add_sinks(job, head, tile);
-    k->finish(tile->vectors, tile->reference, tile->sum, tile->factor, lse);
-    k->rescale(p->V, ~(uint64_t)0 >> (64 - tile->vectors), tile->factor, tile->out);
-    k->transpose(p->V, tile->used, 1, tile->out, k->lanes, w->rows, p->V);
+    const bool rows = job->few && job->parts == 1; /* out lies in rows already */
+    double lse[PE_MAX_LANES], share[PE_MAX_LANES];
+    for (int lane = 0; lane < tile->used; lane++) {
+        share[lane] = lane_share(job, head * job->group + (tile->first + lane) % job->group, tile, lane, &lse[lane]);
+        set_real(k, tile->factor, lane, share[lane]);
+    }
+    if (!rows) {
+        for (int lane = tile->used; lane < k->lanes; lane++) set_real(k, tile->factor, lane, 0);
+        k->rescale(p->V, ~(uint64_t)0 >> (64 - tile->vectors), tile->factor, tile->out);
+        k->transpose(p->V, tile->used, 1, tile->out, k->lanes, w->rows, p->V);
+    }
     const ptrdiff_t out = batch_offset(p, b, &p->out), lse_batch = batch_offset(p, b, &p->lse);
     for (int lane = 0; lane < tile->used; lane++) {
         const ptrdiff_t r = tile->first + lane, m = r / job->group, h = head * job->group + r % job->group;
-        k->store_row(job->dtype, p->V, w->rows + lane * p->V * k->size, (char *)element(p, &p->out, out, h, m));
+        char *row = w->rows + lane * p->V * k->size;
+        if (rows) k->transpose(1, p->V, share[lane], w->few_out + lane * p->V * k->size, 0, row, 1);
+        k->store_row(job->dtype, p->V, row, (char *)element(p, &p->out, out, h, m));
         if (p->lse.data) set_real(k, (char *)element(p, &p->lse, lse_batch, h, m), 0, lse[lane]);
     }
 }
@@ -343,7 +348,8 @@ static void attention_task(const void *context, ptrdiff_t task, void *scratch) {
             (job->few ? pe_attend_few : pe_attend_many)(job, &tiles[i], &keys, &w, &see);
         }
     }
-    if (job->few && n_tiles) job->k->transpose(tiles->used, p->V, 1, w.few_out, p->V, tiles->out, job->k->lanes);
+    if (job->few && n_tiles && job->parts > 1)
+        job->k->transpose(tiles->used, p->V, 1, w.few_out, p->V, tiles->out, job->k->lanes);
     if (job->parts == 1)
         for (int i = 0; i < n_tiles; i++) store_queries(job, b, h, &tiles[i], &w);
 }

@@ -97,8 +97,6 @@ typedef struct {
     void (*merge)(ptrdiff_t parts, int n, char *reference, char *sum, ptrdiff_t stride_bytes, void *factor);
     /* c = sum_i factor[i] * part[i], in index order, into part 0 */
     void (*add_parts)(ptrdiff_t parts, ptrdiff_t rows, int n, const void *factor, char *c, ptrdiff_t stride_bytes);
-    /* factor = 1 / sum (0 where nothing was seen), lse = ln2 * (reference + log2 sum) as float64 */
-    void (*finish)(int n, const void *reference, const void *sum, void *factor, double *lse);
 
     /* ---- few queries: rows of reals, one of `lanes` scores a query ---- */
 

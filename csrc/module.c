@@ -214,6 +214,7 @@ static PyMethodDef methods[] = {
     FAST("apply_rope_tables", py_apply_rope_tables),
     FAST("bias", py_bias),
     FAST("attention", pe_py_attention),
+    FAST("retention", pe_py_retention),
     FAST("set_thread_limits", py_set_thread_limits),
     {"isa", py_isa, METH_NOARGS, NULL},
     {"_set_isa", py_set_isa, METH_O, NULL},

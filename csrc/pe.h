@@ -77,8 +77,8 @@ pe_status pe_bias(const pe_bias_params *p);
  *
  * Axes of the batch come first in every view; then for q, out: H, M, row; k, v: K, N, row; mask, bias: H, M, N;
  * t, q_clock, q_segments: H, M; s, k_segments: K, N; k_clock: H, N; lse: H, M; lengths: none. Rows of q, k, v, out are
- * contiguous. slope, rate, sinks are (H,) float64; positions and clocks float64; segments and lengths int64. t NULL: the
- * last M of 0..n-1, n the length or N; s NULL: 0..N-1. A key is visible when mask is true there, its segment is the
+ * contiguous. slope, rate, sinks are (H,) float64; positions and clocks float64; segments and lengths int64. t NULL:
+ * the last M of 0..n-1, n the length or N; s NULL: 0..N-1. A key is visible when mask is true there, its segment is the
  * query's, it is within the length, and low <= t - s <= high (< high when `open`). */
 typedef struct {
     int batch_ndim;

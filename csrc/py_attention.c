@@ -158,24 +158,15 @@ static bool read_options(PyObject *const *a, PyObject *const *o, int scores_ndim
     return positions(o[Q_POSITIONS], q, p, p->H, &p->t) && positions(o[K_POSITIONS], k, p, p->K, &p->s);
 }
 
-/* the 14 arguments of before: q, k, v, scale, causal, mask, bias, slopes, plan, q_positions, k_positions, return_lse,
- * out, num_threads */
-static void from_14(PyObject *const *a, PyObject **o) {
-    for (int i = 0; i < OPTIONS; i++) o[i] = Py_None;
-    o[SCALE] = a[3], o[CAUSAL] = a[4], o[MASK] = a[5], o[BIAS] = a[6], o[SLOPES] = a[7], o[PLAN] = a[8];
-    o[Q_POSITIONS] = a[9], o[K_POSITIONS] = a[10], o[RETURN_LSE] = a[11], o[LEFT_OPEN] = Py_False;
-}
-
 /* attention(q, k, v, options, out, num_threads) */
 PyObject *pe_py_attention(PyObject *self, PyObject *const *a, Py_ssize_t n) {
     (void)self;
-    PyObject *o[OPTIONS], *out = a[n == 14 ? 12 : 4];
-    if (n == 14) from_14(a, o);
-    else if (n == 6 && PyTuple_Check(a[3]) && PyTuple_Size(a[3]) == OPTIONS)
-        for (int i = 0; i < OPTIONS; i++) o[i] = PyTuple_GetItem(a[3], i);
-    else return PyErr_Format(PyExc_TypeError, "attention takes q, k, v, %d options, out, num_threads", OPTIONS);
+    if (n != 6 || !PyTuple_Check(a[3]) || PyTuple_Size(a[3]) != OPTIONS)
+        return PyErr_Format(PyExc_TypeError, "attention takes q, k, v, a tuple of %d, out, num_threads", OPTIONS);
+    PyObject *o[OPTIONS], *out = a[4];
+    for (int i = 0; i < OPTIONS; i++) o[i] = PyTuple_GetItem(a[3], i);
 
-    pe_attention_params p = {.num_threads = pe_small_int(a[n - 1])};
+    pe_attention_params p = {.num_threads = pe_small_int(a[5])};
     if (PyErr_Occurred()) return NULL;
     if (!read_operands(a, &p)) return pe_not_plain();
     ptrdiff_t shape[PE_MAX_AXES];

@@ -66,6 +66,18 @@ static bool head_view(PyObject *o, const pe_retention_params *p, const ptrdiff_t
     return view_of(o, p, tail, rows ? 2 : 1, &view->at);
 }
 
+/* a float, or a float64 array (1,), (K,) or (H,), finite and >= 0 */
+static bool read_rate(PyObject *o, double *number, pe_retention_params *p) {
+    if (!head_view(o, p, NULL, number, &p->rate)) return false;
+    if (!PyFloat_Check(o) && (axis_count(o) != 1 || (p->rate.heads == 1 && p->K > 1))) return false;
+    for (ptrdiff_t h = 0; h < p->rate.heads; h++) {
+        double rate;
+        memcpy(&rate, p->rate.at.data + h * p->rate.at.stride[p->batch_ndim], sizeof rate);
+        if (!(rate >= 0 && rate < INFINITY)) return false;
+    }
+    return true;
+}
+
 /* one of them differs from head to head of a group, so each query head needs a state of its own */
 static bool differs(const pe_retention_params *p) {
     const pe_view *rate = &p->rate.at;
@@ -86,7 +98,7 @@ static bool read_options(PyObject *const *o, double *numbers, pe_retention_param
     p->scale = o[SCALE] == Py_None ? 1 / sqrt((double)p->D) : PyFloat_AsDouble(o[SCALE]);
     if (!PyFloat_Check(o[START])) return false;
     p->start = PyFloat_AsDouble(o[START]);
-    if (!head_view(o[RATE], p, NULL, &numbers[0], &p->rate)) return false;
+    if (!read_rate(o[RATE], &numbers[0], p)) return false;
     if (o[CLOCK] != Py_None && !head_view(o[CLOCK], p, &p->T, NULL, &p->time)) return false;
     p->G = differs(p) ? p->H : p->K;
     if (o[STATE] != Py_None) {

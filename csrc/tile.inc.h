@@ -247,15 +247,3 @@ static void FN(add_parts)(ptrdiff_t parts, ptrdiff_t rows, int n, const void *fa
             v(store)(c + at, total);
         }
 }
-
-static void FN(finish)(int n, const void *reference, const void *sum, void *factor, double *lse) {
-    for (int vector = 0; vector < n; vector++) {
-        V total = v(load)((const REAL *)sum + vector * W), empty = v(zero)();
-        /* NaN compares as not positive here but must stay: 1 / NaN is chosen unless the sum is exactly 0 */
-        MASK seen = v(gt)(total, empty), none = v(ge)(empty, total);
-        V inverse = v(div)(v(set1)(1), total);
-        v(store)((REAL *)factor + vector * W, v(select)(none, v(select)(seen, inverse, empty), inverse));
-    }
-    for (int lane = 0; lane < n * W; lane++)
-        lse[lane] = M_LN2 * ((double)((const REAL *)reference)[lane] + log2((double)((const REAL *)sum)[lane]));
-}

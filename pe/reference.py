@@ -16,8 +16,8 @@ import numpy as np
 
 from .rope import canonical_layout
 
-__all__ = ["alibi_bias", "apply_rope", "apply_rope_2d", "apply_rope_nd", "attention", "decay_bias",
-           "merge_attention"]
+__all__ = ["alibi_bias", "apply_rope", "apply_rope_2d", "apply_rope_nd", "attention", "attention_weights",
+           "decay_bias", "merge_attention"]
 
 
 def apply_rope(x, cos=None, sin=None, *, positions=None, rope=None, freqs=None, base=None, layout=None,
@@ -96,6 +96,21 @@ def attention(q, k, v, *, scale=None, causal=False, window=None, mask=None, bias
         result, lse = result[0], lse[0]
     result = _finish(result, dtype, out)
     return (result, lse.astype(np.float64 if dtype == np.float64 else np.float32)) if return_lse else result
+
+
+def attention_weights(q, k, *, scale=None, causal=False, window=None, mask=None, bias=None, alibi_slopes=None,
+                      decay_rate=None, clock=None, softcap=None, sinks=None, segments=None, rope=None,
+                      q_positions=None, k_positions=None, kv_lengths=None, stage="weights"):
+    """One of the stages of attention, hidden keys at -inf once biased; twin of `pe.attention_weights`."""
+    (q, k), dtype = _widen(q, k)
+    one_head = q.ndim == k.ndim == 2
+    q, k = (a[None] if a.ndim == 2 else a for a in (q, k))
+    stages = _stages(q, k, scale, causal, window, mask, bias, alibi_slopes, decay_rate, clock, softcap, sinks,
+                     segments, rope, q_positions, k_positions, kv_lengths)
+    result = getattr(stages, stage)
+    if stage == "biased":
+        result = np.where(stages.visible, result, -np.inf)
+    return _finish(result[0] if one_head else result, dtype, None)
 
 
 class _Stages(NamedTuple):

@@ -249,7 +249,8 @@ class Rope:
         n_axes = len(self.freqs)
         tail = (n_axes,) if n_axes > 1 else ()
         if tail and delta.ndim == 0:
-            raise ValueError(f"delta is {delta}; a rope with {n_axes} axes moves by ({n_axes},), a number for each")
+            raise ValueError(f"delta is {delta}; a rope with {n_axes} axes moves by ({n_axes},), "
+                             f"a number for each")
         if delta.shape == tail and k.ndim:                      # one move for every row
             rows = k.shape[-2] if k.ndim > 1 else 1
             delta = np.broadcast_to(delta, (*[1] * (k.ndim - 2), rows, *tail))

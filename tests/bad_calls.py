@@ -19,7 +19,9 @@ def calls():
     q, k, v = normal(2, 4, 3, 8), normal(2, 2, 5, 8, seed=1), normal(2, 2, 5, 8, seed=2)
     points = {"q_positions": np.arange(3.0), "k_positions": np.arange(5.0)}
     steer = {"mask": np.ones((2, 1, 3, 5), bool), "bias": np.ones((3, 5)), "alibi_slopes": np.ones(4),
-             "decay_rate": 0.5, "rope": pe.Rope(8)}
+             "decay_rate": 0.5, "rope": pe.Rope(8), "window": 9, "clock": np.linspace(0.0, 1.0, 5),
+             "softcap": 2.0, "sinks": np.zeros(4), "segments": (np.zeros(3, int), np.zeros(5, int)),
+             "kv_lengths": np.array([5, 5])}
     return {
         "positions": (pe.apply_rope, {"x": x, "positions": rows}),
         "tables": (pe.apply_rope, {"x": x, "cos": cos, "sin": sin}),

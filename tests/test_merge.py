@@ -72,8 +72,8 @@ def test_dtypes(dtype):
     out, lse = pe.merge_attention(outs, lses)
     assert out.dtype == dtype and lse.dtype == np.float32
     want, want_lse = pe.reference.merge_attention(outs.astype(np.float64), lses)
-    error = np.abs(out.astype(np.float64) - want)
-    assert (error <= (float(ml_dtypes.finfo(dtype).eps) / 2 + 2.0**-22) * np.abs(outs).astype(float).max(0)).all()
+    unit = float(ml_dtypes.finfo(dtype).eps) / 2 + 2.0**-22
+    assert (np.abs(out.astype(np.float64) - want) <= unit * np.abs(outs).astype(np.float64).max(0)).all()
     np.testing.assert_allclose(lse, want_lse, rtol=2.0**-23)
     again, again_lse = pe.reference.merge_attention(outs, lses)
     assert (again.dtype, again_lse.dtype) == (out.dtype, lse.dtype)
@@ -87,7 +87,7 @@ def test_promotion():
     np.testing.assert_array_equal(out, [[2.0, 3.0]])
     assert out.dtype == lse.dtype == np.float64 and lse.tolist() == [pytest.approx(np.log(2))]
     with pytest.raises(TypeError, match="no common dtype"):
-        pe.merge_attention([np.ones((1, 2), np.float16), np.ones((1, 2), ml_dtypes.bfloat16)], np.zeros((2, 1)))
+        pe.merge_attention([np.ones((1, 2), t) for t in (np.float16, ml_dtypes.bfloat16)], np.zeros((2, 1)))
 
 
 @pytest.mark.parametrize("ops", OPS)
@@ -99,7 +99,8 @@ class TestEmptyParts:
         want = ops.merge_attention(outs, lses)
         for place in range(3):
             for junk in (0.0, np.nan, INF):
-                got = ops.merge_attention(np.insert(outs, place, junk, axis=0), np.insert(lses, place, -INF, axis=0))
+                got = ops.merge_attention(np.insert(outs, place, junk, axis=0),
+                                          np.insert(lses, place, -INF, axis=0))
                 np.testing.assert_array_equal(got[0], want[0])
                 np.testing.assert_array_equal(got[1], want[1])
 
@@ -124,7 +125,8 @@ class TestEmptyParts:
         out, lse = ops.merge_attention([[[1.0]], [[2.0]]], [[1000.0], [-1000.0]])
         assert out.tolist() == [[1.0]] and lse.tolist() == [1000.0]
         out, lse = ops.merge_attention([[[1.5e308]]] * 4, [[-1000.0]] * 4)
-        assert out.tolist() == [[pytest.approx(1.5e308, rel=1e-12)]] and lse.tolist() == [pytest.approx(np.log(4) - 1000)]
+        assert out.tolist() == [[pytest.approx(1.5e308, rel=1e-12)]]
+        assert lse.tolist() == [pytest.approx(np.log(4) - 1000)]
 
 
 def test_nan_stays_in_its_row():

@@ -92,7 +92,8 @@ def random_call(seed):
     per_head = rng.random() < 0.4
     freqs = rng.normal(size=(axes, lead[-1], L) if per_head else (axes, L))
     points = shape[-1:] if rng.random() < 0.5 else tuple(n if rng.random() < 0.6 else 1 for n in shape)
-    positions = rng.integers(-50, 50, (*points, axes)) if rng.random() < 0.5 else rng.normal(size=(*points, axes))
+    points = *points, axes
+    positions = rng.integers(-50, 50, points) if rng.random() < 0.5 else rng.normal(size=points)
     rate = rng.normal(size=(axes, L)) * 0.02 if rng.random() < 0.5 else None
     layout = rng.choice(["interleaved", "half"])
     return rng.normal(size=(*shape, D)), positions, freqs, {"layout": str(layout), "rate": rate}
@@ -107,7 +108,8 @@ def test_against_the_twin(isa, dtype):
         rates += keywords["rate"] is not None
         for inverse in (False, True):
             got = pe.apply_rope_nd(x, positions, freqs, inverse=inverse, **keywords)
-            want = pe.reference.apply_rope_nd(x.astype(np.float64), positions, freqs, inverse=inverse, **keywords)
+            want = pe.reference.apply_rope_nd(x.astype(np.float64), positions, freqs, inverse=inverse,
+                                              **keywords)
             angle = np.abs(positions).sum(-1).max() * np.abs(freqs).max()
             close(got, want, dtype, angle + 4, max(np.abs(want).max(), np.abs(x).astype(float).max()))
             rest = 2 * freqs.shape[-1]
@@ -117,7 +119,8 @@ def test_against_the_twin(isa, dtype):
 
 def test_twin_against_mpmath():
     """Two heads, two axes, a rate: every number from the definition, in 40 digits."""
-    x, p, w, rate = normal(2, 3, 5), normal(3, 2, seed=1) * 9, normal(2, 2, 2, seed=2), normal(2, 2, seed=3) / 9
+    x, p = normal(2, 3, 5), normal(3, 2, seed=1) * 9
+    w, rate = normal(2, 2, 2, seed=2), normal(2, 2, seed=3) / 9
     got = pe.reference.apply_rope_nd(x, p, w, rate=rate)
     with mpmath.workdps(40):
         for h, t, plane in np.ndindex(2, 3, 2):
@@ -175,7 +178,8 @@ def test_xpos():
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_inverse(dtype):
-    x, p, w, rate = normal(2, 3, 9, 16).astype(dtype), normal(9, 3) * 9, normal(3, 3, 8, seed=1), normal(3, 8) / 9
+    x, p = normal(2, 3, 9, 16).astype(dtype), normal(9, 3) * 9
+    w, rate = normal(3, 3, 8, seed=1), normal(3, 8) / 9
     for keywords in ({}, {"rate": rate}, {"layout": "half", "rate": rate}):
         turned = pe.apply_rope_nd(x, p, w, **keywords)
         back = pe.apply_rope_nd(turned, p, w, inverse=True, **keywords)
@@ -229,7 +233,8 @@ def test_no_rows(shape):
 
 @pytest.mark.parametrize("ops", OPS)
 def test_no_planes_and_no_width(ops):
-    np.testing.assert_array_equal(ops.apply_rope_nd(normal(5, 8), np.ones((5, 2)), np.ones((2, 0))), normal(5, 8))
+    x = normal(5, 8)
+    np.testing.assert_array_equal(ops.apply_rope_nd(x, np.ones((5, 2)), np.ones((2, 0))), x)
     assert ops.apply_rope_nd(np.ones((5, 0)), np.ones((5, 2)), np.ones((2, 0))).shape == (5, 0)
 
 
@@ -245,8 +250,8 @@ GOOD = {"x": normal(2, 3, 5, 8), "positions": normal(5, 2), "freqs": normal(2, 3
 
 
 @pytest.mark.parametrize("changes, error, words", [
-    ({"positions": np.zeros((5, 3))}, ValueError, "positions has shape (5, 3); a rope with 2 axes takes positions "
-                                                  "(..., 2)"),
+    ({"positions": np.zeros((5, 3))}, ValueError,
+     "positions has shape (5, 3); a rope with 2 axes takes positions (..., 2)"),
     ({"positions": np.zeros(5)}, ValueError, "positions has shape (5,); a rope with 2 axes takes"),
     ({"positions": np.zeros(5), "freqs": np.ones((1, 4))}, ValueError, "e.g. positions[..., None]"),
     ({"positions": np.zeros((2, 5, 2))}, ValueError, "positions[:, None, :, :] fits"),
@@ -256,10 +261,10 @@ GOOD = {"x": normal(2, 3, 5, 8), "positions": normal(5, 2), "freqs": normal(2, 3
     ({"positions": np.full((5, 2), 2.0**54)}, ValueError, "2^53"),
     ({"positions": np.zeros((5, 2), np.float16)}, TypeError, "positions has dtype float16"),
     ({"positions": np.ma.zeros((5, 2))}, TypeError, "positions is a masked array"),
-    ({"freqs": np.ones(4)}, ValueError, "freqs has shape (4,); expected (n_axes, L), or (n_axes, H, L) for heads "
-                                        "that differ: freqs[None]"),
-    ({"freqs": np.ones((2, 5))}, ValueError, "freqs has L = 5 planes (shape (2, 5)), which turn 10 coordinates; x "
-                                             "has D = 8"),
+    ({"freqs": np.ones(4)}, ValueError,
+     "freqs has shape (4,); expected (n_axes, L), or (n_axes, H, L) for heads that differ: freqs[None]"),
+    ({"freqs": np.ones((2, 5))}, ValueError,
+     "freqs has L = 5 planes (shape (2, 5)), which turn 10 coordinates; x has D = 8"),
     ({"freqs": np.ones((2, 2, 4))}, ValueError, "freqs has H = 2 heads (shape (2, 2, 4)); x has shape"),
     ({"freqs": np.ones((2, 3, 4)), "x": normal(5, 8)}, ValueError, "freqs has H = 3 heads"),
     ({"freqs": np.ones((9, 4)), "positions": np.ones((5, 9))}, ValueError, "freqs has 9 axes of positions"),
@@ -299,7 +304,8 @@ def test_rates_beyond_the_compute_type(dtype, limit):
             rate = sign * np.array(rate)
             inside, beyond = (np.array([[limit + over] * 2]) for over in (0, 2))
             assert not np.isnan(pe.apply_rope_nd(x, inside, w, rate=rate).astype(float)).any()
-            with pytest.raises(ValueError, match=rf"rate times positions reaches -?{limit + 2}, and .* float"):
+            words = rf"rate times positions reaches -?{limit + 2}, and .* float"
+            with pytest.raises(ValueError, match=words):
                 pe.apply_rope_nd(x, beyond, w, rate=rate, out=out)
     assert (out == 7).all()
     # Two axes that cancel are far inside, whatever each is alone.

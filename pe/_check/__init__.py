@@ -9,5 +9,7 @@ from .bias import alibi, decay
 from .merge import merge
 from .rotary import apply_rope, apply_rope_2d, plan_1d
 from .rotary_nd import apply_rope_nd
+from .weights import attention_weights
 
-__all__ = ["alibi", "apply_rope", "apply_rope_2d", "apply_rope_nd", "attention", "decay", "merge", "plan_1d"]
+__all__ = ["alibi", "apply_rope", "apply_rope_2d", "apply_rope_nd", "attention", "attention_weights",
+           "decay", "merge", "plan_1d"]

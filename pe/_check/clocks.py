@@ -12,14 +12,14 @@ def times(name, value):
     """Return one clock, native float64, finite and never running back."""
     array = numbers(name, value, kind="clocks").astype(np.float64, copy=False)
     if array.ndim == 0:
-        raise TypeError(f"{name} is a single number; expected one for each row (a tuple is a pair, of queries "
-                        f"and of keys)")
+        raise TypeError(f"{name} is a single number; expected one for each row (a tuple is a pair: of "
+                        f"queries, of keys)")
     back = array[..., 1:] < array[..., :-1]
     if back.any():
         *lead, row = (int(i) for i in np.argwhere(back)[0])
         before, after = array[(*lead, row)], array[(*lead, row + 1)]
-        raise ValueError(f"{name} runs back, from {before} to {after} at {[*lead, row + 1]}; expected numbers "
-                         f"that never fall along the last axis, such as pe.clock(log_gates)")
+        raise ValueError(f"{name} runs back, from {before} to {after} at {[*lead, row + 1]}; expected "
+                         f"numbers that never fall along the last axis, such as pe.clock(log_gates)")
     return plain(array)
 
 

@@ -59,6 +59,7 @@ _DECAY = _BIAS | _table(
     ("pe takes rate= (fall of a logit a position) or multiplier= (e^-rate, RetNet's gamma)", "gamma decay"),
     ("pe takes rate=", "decay_rate"),
     ("pe takes rate=-log_decay", "log_decay"),
+    ("pe takes clock=, learned time such as -np.cumsum(log_gates)", "g gates log_gates log_f"),
     ("pe takes rate=, or alibi_bias(..., slopes=)", "slopes"),
 )
 _ALIBI = _BIAS | _table(
@@ -81,12 +82,24 @@ _ATTENTION = _table(
     ("pe takes return_lse=", "return_residual return_softmax_lse return_logsumexp"),
     ("pe takes rope=pe.Rope(D, base, layout=...), or apply_rope on q and k before",
      "cos sin base layout freqs inv_freq rope_theta interleaved rotary_interleaved"),
-    ("pe takes mask=np.arange(N) > np.arange(N - M, N)[:, None] - w, with causal=True, for the last w keys",
-     "window window_size sliding_window local_window_size left_window_size"),
+    ("pe takes window=w with causal=True, w counting the query's own key",
+     "sliding_window sliding_window_size"),
+    ("pe takes window=(left, right), with None in place of -1",
+     "window_size local_window_size left_window_size right_window_size"),
+    ("pe takes softcap=, with None in place of 0",
+     "logit_softcapping attn_logit_softcapping logits_soft_cap logit_cap logit_softcap soft_cap"),
+    ("pe takes sinks=, a logit a query head", "s_aux learnable_sink head_sink sink attn_sink attention_sinks"),
+    ("pe takes sinks=0.0", "smooth_softmax softmax_off_by_one add_zero_attn"),
+    ("pe takes segments=, a number a row that queries and keys of one text share",
+     "segment_ids q_segment_ids kv_segment_ids seq_idx sequence_ids document_ids block_mask"),
+    ("pe takes segments=np.repeat(np.arange(len(cu) - 1), np.diff(cu)) for texts packed into one row",
+     "cu_seqlens cu_seqlens_q cu_seqlens_k cu_seq_lens_q cu_seq_lens_k"),
+    ("pe takes kv_lengths=, the keys in use of each batch row",
+     "cache_seqlens seqlens_k seqused_k nonpad_kv_seqlen key_value_seq_lengths seq_lens lengths"),
+    ("pe takes clock=, learned time such as -np.cumsum(log_gates), with causal=True",
+     "g log_f log_forget forget_gate fgate_logits log_gates"),
     (f"{_NOTHING} as dropout", "dropout dropout_p dropout_rate"),
-    (f"{_NOTHING} as a cap on scores", "softcap logit_softcapping attn_logit_softcapping logits_soft_cap"),
-    (f"{_NOTHING} as sinks", "sinks s_aux learnable_sink head_sink"),
-    ("the weights are never formed; return_lse=True gives their normaliser",
+    ("the weights are never formed; pe.attention_weights shows them, return_lse=True their normaliser",
      "need_weights return_weights return_attn_probs output_attentions"),
 )
 _MERGE = _table(
@@ -95,8 +108,14 @@ _MERGE = _table(
     ("pe takes lses, natural logarithms, one for each row of outs", "lse_partial lse softmax_lse lse_list"),
     ("give the sinks to one of the parts, attention(..., sinks=)", "sinks sink"),
 )
+_WEIGHTS = _ATTENTION | _table(
+    ("the result is the weights alone; pe.attention has these", "v value return_lse out num_threads"),
+    ('pe takes stage="scores", "softcapped", "biased" or "weights"',
+     "qk_matmul_output_mode output need_weights"),
+)
 PEERS = {"apply_rope": _ROPE, "apply_rope_2d": _ROPE_2D, "apply_rope_nd": _ROPE_ND,
-         "decay_bias": _DECAY, "alibi_bias": _ALIBI, "attention": _ATTENTION, "merge_attention": _MERGE}
+         "decay_bias": _DECAY, "alibi_bias": _ALIBI, "attention": _ATTENTION, "merge_attention": _MERGE,
+         "attention_weights": _WEIGHTS}
 
 _Op = TypeVar("_Op", bound=Callable[..., Any])
 

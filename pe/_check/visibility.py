@@ -57,8 +57,8 @@ def window(window):
     try:
         count = integer("window", window, 1)
     except TypeError:
-        raise TypeError(f"window is {options.shown(window)}; expected an int, the number of keys in reach with "
-                        f"the query's own, or a pair (left, right) of distances") from None
+        raise TypeError(f"window is {options.shown(window)}; expected an int, the number of keys in reach "
+                        f"with the query's own, or a pair (left, right) of distances") from None
     except ValueError:
         raise ValueError(f"window is {window}; expected at least 1, the query's own key, or None for no "
                          f"window") from None
@@ -76,7 +76,7 @@ def segments(segments, q_lead, k_lead):
     """Return segments of queries and of keys, each 1-D or with the axes of its operand but the last."""
     if isinstance(segments, tuple):
         if len(segments) != 2:
-            raise ValueError(f"segments is a tuple of {len(segments)}; expected a pair (of queries, of keys), "
+            raise ValueError(f"segments is a tuple of {len(segments)}; expected a pair (of queries, of keys) "
                              f"or one array for both")
         of_q, of_k = (integers(f"segments[{i}]", part) for i, part in enumerate(segments))
         names = "segments[0]", "segments[1]"
@@ -113,9 +113,9 @@ def lengths(lengths, batch, N):
 
 
 def integers(name, value):
-    """Return integers of any kind as native int64."""
+    """Return integers of any kind as native int64; an empty list has none that could be anything else."""
     array = np.asarray(value) if is_scalar(value) else to_array(name, value)
-    if array.dtype.kind not in "iu":
+    if array.dtype.kind not in "iu" and not (array.size == 0 and isinstance(value, list)):
         raise TypeError(f"{name} has dtype {array.dtype}; expected integers")
     if array.dtype == np.uint64 and (array > np.iinfo(np.int64).max).any():
         raise ValueError(f"{name} has {array.max()}; expected integers within int64")

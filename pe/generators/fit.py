@@ -22,6 +22,9 @@ more than 20."""
 FLOOR = 1e-15
 """Singular values below this part of the largest are rounding."""
 
+MANY = 16
+"""An approximation of more terms than this explains nothing; its generator is not looked for."""
+
 NOISE = 1e-3
 """Scores with more than this relative noise are not said to be inside."""
 
@@ -78,16 +81,18 @@ def generator_of(A, step: float = 1.0) -> np.ndarray:
         raise ValueError(f"step is {step!r}; expected a positive number")
     if callable(A):
         return _generator_of_family(A, float(step))
-    return _logarithm(as_generator(A, "A")[0]) / float(step)
+    return generator_from(as_generator(A, "A")[0]) / float(step)
 
 
-def _logarithm(A: np.ndarray) -> np.ndarray:
+def generator_from(A: np.ndarray) -> np.ndarray:
+    """The real principal logarithm of A, or a ValueError that says why there is none."""
     if not len(A):
         return A
-    eigenvalues = np.linalg.eigvals(A)
-    size = float(np.max(np.abs(eigenvalues)))
-    if np.min(np.abs(eigenvalues)) <= 10 * len(A) * np.finfo(float).eps * size:
+    # Not by the eigenvalues: those of a nilpotent part are far from 0 after rounding.
+    sigma = np.linalg.svd(A, compute_uv=False)
+    if sigma[-1] <= 10 * len(A) * np.finfo(float).eps * sigma[0]:
         raise ValueError("A is singular: it squashes something flat, which no exp(X) does")
+    eigenvalues = np.linalg.eigvals(A)
     backward = (eigenvalues.real < 0) & (np.abs(eigenvalues.imag) <= 1e-7 * np.abs(eigenvalues))
     if np.count_nonzero(backward) % 2:
         raise ValueError(
@@ -117,21 +122,23 @@ def _generator_of_family(A: Callable, step: float) -> np.ndarray:
     start = at(0.0)
     if np.linalg.norm(start - np.eye(len(start))) > 1e-9 * np.sqrt(len(start)):
         raise ValueError("A(0) is not the identity, so A is no one-parameter group")
-    reason = "A(t) is not exp(tX) for any X: it breaks the group law or jumps"
+    reason = ""
+    # Gaps that no common step divides: two turns that agree at all of them are one.
+    gaps = [float(step * k) for k in (0.5, 2**0.5, np.pi / 10, 3.0)]
+    measured = [at(t) for t in gaps]
     for _ in range(20):
         try:
-            X = _logarithm(at(step)) / step
+            X = generator_from(at(step)) / step
         except ValueError as error:
             reason = str(error)
         else:
-            # Gaps that no common step divides: two turns that agree at all of them are one.
-            gaps = step * np.array([0.5, 2**0.5, np.pi / 10, 3.0])
             expected = transport(X, gaps)
             if all(
-                np.linalg.norm(E - at(float(t))) <= 1e-8 * max(1.0, np.linalg.norm(E))
-                for t, E in zip(gaps, expected, strict=True)
+                np.linalg.norm(E - M) <= 1e-8 * max(1.0, np.linalg.norm(E))
+                for E, M in zip(expected, measured, strict=True)
             ):
                 return X
+            reason = "A(t) is not exp(tX) for any X: it breaks the group law or jumps"
         step /= 2
     raise ValueError(reason)
 
@@ -241,10 +248,12 @@ def fit_generator(scores, *, order: int | None = None) -> Fit:
     reason = found.reason
     if order is not None:
         reason = "" if residual <= NOISE else f"no order {order} fits"
-    elif not reason and residual > max(NOISE * (found.noise > 1e-12), 1e3 * found.noise, 1e-9):
+    elif not reason and residual > max(1e3 * found.noise, 1e-7):
         reason = "the recurrence found does not reproduce the samples"
     try:
-        generator = _logarithm(found.A)
+        if found.order > MANY and reason:
+            raise ValueError(reason)
+        generator = generator_from(found.A)
     except ValueError as error:
         return Fit(None, query, key, found.order, residual, False, None, reason or str(error))
     tolerance = min(max(1e-7, 10 * found.noise / found.visible), 1e-3)
@@ -281,11 +290,10 @@ def realise(samples: np.ndarray, order: int | None = None) -> Realisation:
     hankel = hankel.transpose(0, 2, 1, 3).reshape((rows + 1) * p, columns * q)
     now, later = hankel[:-p], hankel[p:]
     U, sigma, Vh = np.linalg.svd(now, full_matrices=False)
-    sigma = sigma / sigma[0] * 1.0
-    scale = float(np.linalg.norm(now, 2))
-    reason = ""
+    scale = float(sigma[0])
+    sigma, reason = sigma / scale, ""
     if order is None:
-        order, reason = _order(sigma, len(now) // p)
+        order, reason = _order(sigma)
     root = np.sqrt(sigma[:order] * scale)
     A = (U[:, :order] / root).T @ later @ (Vh[:order].T / root)
     B, C = root[:, None] * Vh[:order, :q], U[:p, :order] * root
@@ -293,15 +301,15 @@ def realise(samples: np.ndarray, order: int | None = None) -> Realisation:
     return Realisation(A, B, C, order, noise, float(sigma[order - 1]), reason)
 
 
-def _order(sigma: np.ndarray, rows: int) -> tuple[int, str]:
+def _order(sigma: np.ndarray) -> tuple[int, str]:
     """The last cliff, and why it is none."""
-    floored = np.append(np.maximum(sigma, FLOOR), FLOOR)
-    falls = floored[:-1] / floored[1:]
-    cliffs = np.flatnonzero(falls >= CLEAR)
+    floored = np.maximum(sigma, FLOOR)
+    cliffs = np.flatnonzero(floored[:-1] >= CLEAR * floored[1:])
+    cliffs = cliffs[cliffs < 2 * len(sigma) / 3]
     if len(cliffs):
         order = int(cliffs[-1]) + 1
-        tail = floored[order:-1]
-        flat = not len(tail) or tail[0] <= 100 * FLOOR or np.median(tail) >= tail[0] / 30
+        tail = floored[order:]
+        flat = tail[0] <= 100 * FLOOR or np.median(tail) >= tail[0] / 30
         if flat and floored[order] <= NOISE:
             return order, ""
     approximate = int(np.count_nonzero(sigma > NOISE))

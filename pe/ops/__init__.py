@@ -11,6 +11,7 @@ from .attend import attention
 from .biases import alibi_bias, decay_bias
 from .merge import merge_attention
 from .rotations import apply_rope, apply_rope_2d, apply_rope_nd
+from .weights import attention_weights
 
-__all__ = ["alibi_bias", "apply_rope", "apply_rope_2d", "apply_rope_nd", "attention", "decay_bias",
-           "merge_attention"]
+__all__ = ["alibi_bias", "apply_rope", "apply_rope_2d", "apply_rope_nd", "attention", "attention_weights",
+           "decay_bias", "merge_attention"]

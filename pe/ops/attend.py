@@ -159,8 +159,8 @@ def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, scale: float | None =
             and (window is None or (type(window) is int and 0 < window < 2**53))
             and (softcap is None or (type(softcap) is float and 0 < softcap < inf))):
         left, left_open = (None, False) if window is None else (float(window), True)
-        options = (scale, causal, left, left_open, None, mask, bias, None, None, None, None, softcap, None, None,
-                   None, None, plan, q_positions, k_positions, return_lse)
+        options = (scale, causal, left, left_open, None, mask, bias, None, None, None, None, softcap, None,
+                   None, None, None, plan, q_positions, k_positions, return_lse)
         result = _core.attention(q, k, v, options, out, num_threads)
         if result is not NotImplemented:
             return result

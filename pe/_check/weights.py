@@ -1,0 +1,21 @@
+"""attention_weights: the checks of attention, for a call that has no values."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .arrays import values
+from .attention import attention
+
+STAGES = ("scores", "softcapped", "biased", "weights")
+
+
+def attention_weights(q, k, stage, keywords):
+    """Raise what attention would of q, k and its keywords, or what is wrong with stage."""
+    if not isinstance(stage, str):
+        raise TypeError(f"stage is {stage!r}; expected one of {', '.join(map(repr, STAGES))}")
+    if stage not in STAGES:
+        raise ValueError(f"stage is {stage!r}; expected one of {', '.join(map(repr, STAGES))}")
+    k = values("k", k)
+    nothing = np.broadcast_to(np.zeros(1, k.dtype), (*k.shape[:-1], 1))
+    attention(q, k, nothing, **keywords, return_lse=False, out=None, num_threads=None)
