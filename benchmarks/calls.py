@@ -121,21 +121,45 @@ class Problem:
 
     @cached_property
     def freqs(self) -> np.ndarray:
-        """Angular frequencies of the planes; a 2-D rotation spends half of them on each axis."""
+        """Angular frequencies of the planes; a 2-D rotation spends half of them on each axis.
+
+        Of three axes each turns every third plane, (3, L), or (3, H, L) where heads have their own.
+        """
         planes = self.case.shape[-1] // (4 if self.case.op == "apply_rope_2d" else 2)
-        return 10000.0 ** (-np.arange(planes) / planes)
+        freqs = 10000.0 ** (-np.arange(planes) / planes)
+        if self.case.op != "apply_rope_nd":
+            return freqs
+        freqs = np.where(np.arange(planes) % 3 == np.arange(3)[:, None], freqs, 0)
+        heads = 1 + np.arange(self.case.shape[1]) / self.case.shape[1]
+        return freqs[:, None] * heads[:, None] if self.has("heads") else freqs
+
+    @cached_property
+    def points(self) -> np.ndarray:
+        """Positions with three coordinates: of every row, or shared by all heads and sequences."""
+        if self.has("positions"):
+            return np.stack([self.row_positions + shift for shift in range(3)], axis=-1)
+        return np.stack([np.arange(self.case.shape[2]), *self.grid], axis=-1)
+
+    @cached_property
+    def rate(self) -> np.ndarray | None:
+        """Weak enough for float32 at the farthest point."""
+        planes = self.case.shape[-1] // 2
+        return np.full((3, planes), 10 / self.points.sum(-1).max()) if self.has("rate") else None
 
     @cached_property
     def tables(self) -> tuple[np.ndarray, np.ndarray]:
         """cos and sin of every plane, as a caller prepares them for many calls."""
         if self.case.op == "apply_rope_2d":
             angle = np.concatenate([np.multiply.outer(p, self.freqs) for p in self.grid], axis=-1)
+        elif self.case.op == "apply_rope_nd":
+            angle = self.points @ (self.freqs.swapaxes(0, 1) if self.has("heads") else self.freqs)
         elif self.has("positions"):
             angle = self.row_positions[..., None] * self.freqs
         else:
             angle = np.multiply.outer(np.arange(self.case.shape[2]), self.freqs)
         kind = np.float64 if self.case.dtype == "float64" else np.float32
-        return np.cos(angle).astype(kind), np.sin(angle).astype(kind)
+        size = np.exp(-self.points @ self.rate) if self.has("rate") else 1.0
+        return (size * np.cos(angle)).astype(kind), (size * np.sin(angle)).astype(kind)
 
     @cached_property
     def row_positions(self) -> np.ndarray:
@@ -165,6 +189,9 @@ def pe_call(problem: Problem, threads: int) -> Call:
     if case.op == "apply_rope_2d":
         pos_x, pos_y = problem.grid
         return lambda: op(problem.x, pos_x, pos_y, **keywords)
+    if case.op == "apply_rope_nd":
+        keywords |= {"layout": "half" if has("half") else "interleaved", "rate": problem.rate}
+        return lambda: op(problem.x, problem.points, problem.freqs, **keywords)
     if case.op == "apply_rope":
         keywords["layout"] = "half" if has("half") else "interleaved"
         x = problem.x

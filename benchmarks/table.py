@@ -28,6 +28,8 @@ WORDS = {
     "positions": "fractional, unsorted positions (for rotations: a position of its own for every row)",
     "views": "q, k, v are (B, T, H, D) arrays seen as (B, H, T, D)",
     "half": "half-split pairs instead of adjacent ones",
+    "heads": "frequencies of its own for every head",
+    "rate": "rate= given: planes fade as they turn",
     "tables": "cos and sin tables instead of positions",
     "in place": "out= is the input",
     "fresh": "no out=: the result is a new array",
@@ -174,12 +176,16 @@ def _rotations() -> list[Case]:
     ]
     rows.append(Case("rope", "apply_rope_2d", large, quick=True, floors=floors))
     rows += [Case("rope", "apply_rope", large, words) for words in (("positions",), ("half", "positions"))]
+    rows += [
+        Case("rope", "apply_rope_nd", large, words, quick=words == ())
+        for words in ((), ("half",), ("rate",), ("heads",), ("positions",))
+    ]
     rows.append(Case("rope", "apply_rope", large, ("fresh",)))
     rows += [Case("rope", "apply_rope", (1, 32, 8192, 128), dtype=dtype) for dtype in ("float16", "bfloat16")]
     rows.append(Case("rope", "apply_rope", (1, 16, 4096, 128), dtype="float64"))
     rows.append(Case("rope", "apply_rope", cached, quick=True))
     rows += [Case("rope", "apply_rope", cached, words) for words in (("half",), ("tables",), ("in place",))]
-    rows.append(Case("rope", "apply_rope_2d", cached))
+    rows += [Case("rope", "apply_rope_2d", cached), Case("rope", "apply_rope_nd", cached)]
     return rows
 
 
@@ -207,6 +213,7 @@ def _small() -> list[Case]:
         Case("small", "apply_rope", (1, 1, 8, 16), ("tables",)),
         Case("small", "apply_rope", (1, 8, 1, 64), ("half",)),
         Case("small", "apply_rope_2d", (1, 1, 8, 16)),
+        Case("small", "apply_rope_nd", (1, 1, 8, 16)),
         Case("small", "alibi_bias", (1, 8, 16), quick=True),
         Case("small", "decay_bias", (1, 8, 16)),
     ]

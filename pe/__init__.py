@@ -22,6 +22,7 @@ from .ops import (
     apply_rope_2d,
     apply_rope_nd,
     attention,
+    attention_weights,
     decay_bias,
     merge_attention,
 )
@@ -46,7 +47,7 @@ _LAZY = {
 
 __all__ = [
     "Rope", "alibi_bias", "alibi_slopes", "apply_rope", "apply_rope_2d", "apply_rope_nd", "attention",
-    "build_rope_cache", "clock", "decay_bias", "get_num_threads", "grid_positions", "isa", "merge_attention",
+    "attention_weights", "build_rope_cache", "clock", "decay_bias", "get_num_threads", "grid_positions", "isa", "merge_attention",
     "positions_from_lengths", "positions_from_mask", "set_num_threads", "show_config", "sinusoidal", *_LAZY,
 ]
 

@@ -3,7 +3,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 _Array = NDArray[Any]
-_Plan = tuple[_Array, int, int, float]
+_Plan = tuple[_Array, int, int, float] | tuple[_Array, int, int, float, _Array | None]
 
 # Each op returns NotImplemented, having written nothing, when its arguments are not plain (see pe._check).
 def apply_rope(
@@ -17,10 +17,9 @@ def bias(
     q_positions: object, k_positions: object, slopes: object, causal: bool, out: object, num_threads: int | None, /
 ) -> Any: ...
 def attention(
-    q: object, k: object, v: object, scale: float | None, causal: bool, mask: object, bias: object,
-    slopes: object, plan: _Plan | None, q_positions: object, k_positions: object,
-    return_lse: bool, out: object, num_threads: int | None, /,
+    q: object, k: object, v: object, options: tuple[Any, ...], out: object, num_threads: int | None, /
 ) -> Any: ...
+def retention(*arguments: Any) -> Any: ...
 def set_thread_limits(quota: int, user: int, /) -> None: ...
 def get_num_threads() -> int: ...
 def isa() -> str: ...

@@ -27,6 +27,7 @@ def calls():
         "tables": (pe.apply_rope, {"x": x, "cos": cos, "sin": sin}),
         "2d": (pe.apply_rope_2d, {"x": x, "pos_x": rows, "pos_y": rows}),
         "decay": (pe.decay_bias, {**points, "rate": [0.1, 0.2]}),
+        "clock": (pe.decay_bias, {**points, "clock": np.linspace(0.0, 1.0, 5)}),
         "alibi": (pe.alibi_bias, {**points, "slopes": [0.1, 0.2]}),
         "attention": (pe.attention, {"q": q, "k": k, "v": v, **steer, **points}),
     }

@@ -306,7 +306,7 @@ def test_c76_what_steers_does_not_change_the_dtype(dtype):
 
 def test_c84_same_bits_for_any_threads_and_run():
     q, k, v = (normal(2, 4, 257, 32, dtype=np.float32, seed=seed) for seed in range(3))
-    keywords = {"causal": True, "window": 100, "softcap": 5.0, "sinks": normal(4), "clock": np.arange(257.0) / 9,
-                "segments": np.arange(257) // 90, "kv_lengths": [257, 200]}
+    keywords = {"causal": True, "window": 100, "softcap": 5.0, "sinks": normal(4), "kv_lengths": [257, 200],
+                "clock": np.arange(257.0) / 9, "segments": np.arange(257) // 90}
     assert len({pe.attention(q, k, v, num_threads=n, **keywords).tobytes()
                 for n in (1, 2, 3, 16, None) for _ in range(3)}) == 1

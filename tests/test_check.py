@@ -15,10 +15,11 @@ from pe._check.arrays import fitting_index
 VALUES = [("positions", "x"), ("tables", "x"), ("2d", "x"),
           ("attention", "q"), ("attention", "k"), ("attention", "v")]
 NUMBERS = [*VALUES, ("tables", "cos"), ("tables", "sin"), ("decay", "rate"), ("alibi", "slopes"),
-           ("attention", "bias"), ("attention", "alibi_slopes"), ("attention", "decay_rate")]
+           ("attention", "bias"), ("attention", "alibi_slopes"), ("attention", "decay_rate"),
+           ("attention", "sinks")]
 ARRAYS = [*NUMBERS, ("positions", "positions"), ("2d", "pos_x"), ("2d", "pos_y"), ("attention", "mask"),
           ("decay", "q_positions"), ("alibi", "k_positions"), ("attention", "q_positions"),
-          ("attention", "k_positions")]
+          ("attention", "k_positions"), ("clock", "clock"), ("attention", "clock"), ("attention", "kv_lengths")]
 
 
 def spoilt(name, argument, convert):
@@ -121,7 +122,8 @@ def test_num_threads(name, value, exception):
 
 
 @pytest.mark.parametrize("name, switch", [("positions", "inverse"), ("tables", "inverse"), ("2d", "inverse"),
-                                          ("decay", "causal"), ("alibi", "causal"), ("attention", "causal"),
+                                          ("decay", "causal"), ("clock", "causal"), ("alibi", "causal"),
+                                          ("attention", "causal"),
                                           ("attention", "return_lse")])
 @pytest.mark.parametrize("value", [1, None, "bottom_right", np.ones(2, bool)], ids=str)
 def test_switches(name, switch, value):
@@ -131,8 +133,14 @@ def test_switches(name, switch, value):
 @pytest.mark.parametrize("value, exception", [(NAN, ValueError), (INF, ValueError), (10**400, ValueError),
                                               ("1", TypeError), (True, TypeError), (1j, TypeError),
                                               (np.ones(4), TypeError), ([1.0], TypeError)])
-def test_scale(value, exception):
+def test_scale_and_softcap(value, exception):
     refused("attention", exception, "scale", "number", scale=value)
+    refused("attention", exception, "softcap", "number", softcap=value)
+
+
+@pytest.mark.parametrize("value", [0, 0.0, -1, -1e-300])
+def test_softcaps_are_positive(value):
+    refused("attention", ValueError, "softcap", str(float(value)), "> 0", "None: no cap", softcap=value)
 
 
 # out=

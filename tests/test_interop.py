@@ -196,8 +196,8 @@ class Elsewhere(Exchanged):
     def __dlpack__(self, **keywords):
         capsule, pointer = self.values.__dlpack__(), ctypes.pythonapi.PyCapsule_GetPointer
         pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-        device_type = ctypes.c_int32.from_address(pointer(capsule, b"dltensor") + ctypes.sizeof(ctypes.c_void_p))
-        device_type.value = 2
+        device = pointer(capsule, b"dltensor") + ctypes.sizeof(ctypes.c_void_p)     # follows the data pointer
+        ctypes.c_int32.from_address(device).value = 2
         return capsule
 
     def __dlpack_device__(self):
@@ -222,7 +222,8 @@ def test_buffers_of_the_standard_library():
     for x in (single, memoryview(single)):
         same(pe.apply_rope(x, positions=array.array("d", [1])),
              pe.apply_rope(np.arange(1, 5).astype(np.float32), positions=[1.0]))
-    same(pe.apply_rope(np.ones((3, 4)), positions=range(3)), pe.apply_rope(np.ones((3, 4)), positions=[0, 1, 2]))
+    x = np.ones((3, 4))
+    same(pe.apply_rope(x, positions=range(3)), pe.apply_rope(x, positions=[0, 1, 2]))
 
 
 # Files, bytes and records
@@ -339,7 +340,7 @@ def test_the_pair_with_lse_pickles():
 
 @pytest.mark.parametrize("name", OPS)
 def test_results_are_clean_for_numpy_testing(name):
-    """No warning, no floating-point error of NumPy's, no cycle for the collector; equal to itself strictly."""
+    """No warning, no floating-point error of NumPy's, no cycle for the collector."""
     with np.errstate(all="raise"):
         result = np.testing.assert_no_warnings(run, name)
         np.testing.assert_array_equal(result, run(name), strict=True)

@@ -214,13 +214,39 @@ def masks(draw, shape):
     return np.random.default_rng(draw(seeds)).random(draw(thinned(shape))) < share
 
 
+KEYWORDS = ["scale", "causal", "window", "mask", "bias", "alibi_slopes", "decay_rate", "clock", "softcap",
+            "sinks", "segments", "rope", "q_positions", "k_positions", "kv_lengths"]
+reaches = st.none() | st.integers(0, 70) | st.floats(0, 9)
+
+
+@st.composite
+def integers(draw, most, *shape):
+    """Integers from 0 to most, of a shape that broadcasts to another."""
+    return np.random.default_rng(draw(seeds)).integers(0, most + 1, draw(thinned(shape)))
+
+
+@st.composite
+def rows_of(draw, array):
+    """The shape of one item a row: that of the rows alone, or with some of the axes before them."""
+    rows = array.shape[-2:-1]
+    return (*draw(thinned(array.shape[:-2])), *rows) if draw(st.booleans()) else rows
+
+
+@st.composite
+def clocks(draw, q, k):
+    """Learned time of the keys alone, if it can serve the queries too, or of both."""
+    (H, M), N = q.shape[-3:-1], k.shape[-2]
+    of_k = draw(st.just((N,)) | thinned((*k.shape[:-3], H)).map(lambda lead: (*lead, N)))
+    of_q, of_k = (np.cumsum(abs(normal(draw(seeds), *shape)), axis=-1) for shape in (draw(rows_of(q)), of_k))
+    return of_k if (M <= N or N == 0) and draw(st.booleans()) else (of_q, of_k)
+
+
 @st.composite
 def options(draw, q, k, v):
     """Any combination of keywords, for these operands."""
     scores = axes_of_scores(q, k, v)
     H, M, N = scores[-3:]
-    chosen = draw(st.sets(st.sampled_from(["scale", "causal", "mask", "bias", "alibi_slopes", "decay_rate",
-                                           "rope", "q_positions", "k_positions"])))
+    chosen = draw(st.sets(st.sampled_from(KEYWORDS)))
     bias = normal(draw(seeds), *draw(thinned(scores)), dtype=draw(st.sampled_from(DTYPES)))
     bias[bias > 2] = -np.inf
     values = {"scale": draw(st.floats(-1, 1)), "causal": True, "mask": draw(masks(scores)), "bias": bias,
@@ -229,6 +255,11 @@ def options(draw, q, k, v):
     for name, array in (("q_positions", q), ("k_positions", k)):
         own = draw(thinned(array.shape[:-1])) if draw(st.booleans()) else array.shape[-2:-1]
         values[name] = draw(positions(*own, ordered=draw(st.booleans())))
+    values |= {"window": draw(st.integers(1, 70) | st.tuples(reaches, reaches)),
+               "softcap": draw(st.sampled_from([0.5, 4.0, 50.0])),
+               "sinks": np.where(normal(draw(seeds), H) > 1, -np.inf, normal(draw(seeds), H)),
+               "kv_lengths": draw(integers(N, *scores[:-3])), "clock": draw(clocks(q, k)),
+               "segments": tuple(draw(integers(2, *draw(rows_of(a)))) for a in (q, k))}
     return {name: values[name] for name in sorted(chosen)}
 
 

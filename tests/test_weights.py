@@ -129,7 +129,7 @@ def test_a_row_that_sees_nothing():
 
 
 @pytest.mark.parametrize("changes, error, words", [
-    ({"stage": "logits"}, ValueError, "stage is 'logits'; expected one of 'scores', 'softcapped', 'biased', "),
+    ({"stage": "logits"}, ValueError, "stage is 'logits'; expected one of 'scores', 'softcapped', 'bias"),
     ({"stage": 1}, TypeError, "stage is 1; expected one of"),
     ({"stage": None}, TypeError, "stage is None"),
     ({"k": normal(5, 3)}, ValueError, "k has width 3"),

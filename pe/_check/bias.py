@@ -24,7 +24,8 @@ def decay(q_positions, k_positions, rate, half_life, multiplier, clock, causal, 
     if len(named) > 1 or not (named or clock is not None):
         came = " and ".join(f"{name}=" for name in named) or "no decay"
         raise TypeError(f"decay_bias got {came}; expected exactly one of rate= (fall of a logit a position), "
-                        f"half_life= (ln 2 / rate) and multiplier= (e^-rate, RetNet's gamma)")
+                        f"half_life= (ln 2 / rate) and multiplier= (e^-rate, RetNet's gamma); with clock= a rate "
+                        f"of 1 goes without saying")
     name = named[0] if named else "rate"
     own = values(name, given[name] if named else 1.0)
     if name == "rate":

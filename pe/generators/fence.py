@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -120,7 +121,7 @@ def check_encoding(score: Callable, *, dim: int | None = None) -> EncodingReport
     >>> table = np.sin(np.arange(100.0)[:, None] ** 2 + np.arange(8))
     >>> report = check_encoding(lambda q, k, t, s: (q + table[t]) @ (k + table[s]))
     >>> report.linear, report.relative, sorted(report.counterexample)
-    (True, False, ['at t, s', 'difference', 'shifted to'])
+    (True, False, ['at t, s', 'k', 'q', 'scores', 'shifted to'])
     """
     if not callable(score):
         raise TypeError(f"score is {score!r}; expected a function score(q, k, t, s)")
@@ -169,11 +170,14 @@ class _Probe:
         value = np.asarray(self.score(q.copy(), k.copy(), t, s))
         if value.dtype.kind not in "iuf" or value.size != 1:
             raise TypeError(f"score returned {value!r}; expected one real number")
-        return float(value.reshape(()))
+        value = float(value.reshape(()))
+        if not np.isfinite(value):
+            raise ValueError(f"score is {value} at t = {t}, s = {s}; expected finite scores: leave out the mask")
+        return value
 
-    def vectors(self):
-        """One random query and key."""
-        return self.rng.standard_normal(self.dim), self.rng.standard_normal(self.dim)
+    def vectors(self, count):
+        """Random queries and keys."""
+        return self.rng.standard_normal((count, 2, self.dim)) * np.arange(1, count + 1)[:, None, None]
 
     def form(self, t, s) -> np.ndarray:
         """The matrix between (q, 1) and (k, 1), if the score is linear."""
@@ -195,47 +199,52 @@ def _differ(a, b) -> bool:
 
 
 def _linear(probe):
+    n = probe.dim
+    small = [(a * np.eye(n)[0], b * np.eye(n)[0]) for a, b in ((1, 2), (2, 1), (-1, 1), (2, 2), (3, 3))]
     for t, s in ((1, 0), (3, 1), (7, 2), (2, 5)):
         M = probe.form(t, s)
-        for scale in (1.0, 3.0):
-            q, k = (scale * v for v in probe.vectors())
+        for q, k in [*small, *probe.vectors(4)]:
             expected, value = float(np.append(q, 1) @ M @ np.append(k, 1)), probe(q, k, t, s)
             if _differ(expected, value):
                 raise _Outside(
                     "linear",
                     "not linear in query and key: the parts do not add up to the whole",
-                    **{"t, s": (t, s), "q": q.round(4), "k": k.round(4), "score": value, "sum of parts": expected},
+                    q=q.tolist(),
+                    k=k.tolist(),
+                    **{"t, s": (t, s), "score": value, "sum of parts": expected},
                 )
 
 
 def _relative(probe):
+    n = probe.dim
     for t, s in ((0, 0), (1, 0), (0, 1), (2, 0), (5, 2)):
         for shift in (1, 2, 7, 31):
-            q, k = probe.vectors()
-            here, there = probe(q, k, t, s), probe(q, k, t + shift, s + shift)
-            if _differ(here, there):
-                raise _Outside(
-                    "relative",
-                    "not relative: the same gap elsewhere gives another score",
-                    **{"at t, s": (t, s), "shifted to": (t + shift, s + shift), "difference": there - here},
-                )
+            for q, k in [(np.eye(n)[0], np.eye(n)[0]), *probe.vectors(1)]:
+                _same_gap(probe, q, k, (t, s), (t + shift, s + shift))
+
+
+def _same_gap(probe, q, k, here, there):
+    first, second = probe(q, k, *here), probe(q, k, *there)
+    if _differ(first, second):
+        raise _Outside(
+            "relative",
+            "not relative: the same gap elsewhere gives another score",
+            q=q.tolist(),
+            k=k.tolist(),
+            **{"at t, s": here, "shifted to": there, "scores": (first, second)},
+        )
 
 
 def _continuous(probe):
-    q, k = probe.vectors()
+    ((q, k),) = probe.vectors(1)
     grid = np.linspace(-12.0, 12.0, 193)
 
     def at(u):
         try:
-            value = probe(q, k, float(u), 0.0)
-        except TypeError as error:
-            raise _Outside("continuous", f"not continuous: no score at a fraction ({error})", gap=float(u)) from None
+            return probe(q, k, float(u), 0.0)
         except Exception as error:
             text = f"not continuous: no score at a fraction of a position ({type(error).__name__}: {error})"
             raise _Outside("continuous", text, gap=float(u)) from None
-        if not np.isfinite(value):
-            raise _Outside("continuous", "not continuous: the score is not finite", gap=float(u), score=value)
-        return value
 
     grid = np.concatenate([[0.5], grid])  # the plainest fraction first, for the counterexample
     values = np.array([at(u) for u in grid])[1:]
@@ -256,12 +265,7 @@ def _continuous(probe):
                 "continuous", "not continuous: the score jumps", gap=round(float(high), 9), jump=float(right - left)
             )
     for u in (0.3, 1.7, 4.1):  # still relative at fractions?
-        if _differ(at(u), probe(q, k, u + 0.6, 0.6)):
-            raise _Outside(
-                "relative",
-                "not relative: the same gap elsewhere gives another score",
-                **{"at t, s": (u, 0.0), "shifted to": (u + 0.6, 0.6), "difference": probe(q, k, u + 0.6, 0.6) - at(u)},
-            )
+        _same_gap(probe, q, k, (u, 0.0), (u + 0.6, 0.6))
 
 
 def _recover(probe) -> np.ndarray:
@@ -269,7 +273,6 @@ def _recover(probe) -> np.ndarray:
     samples = np.array([probe.form(u * STEP, 0.0) for u in range(GAPS)])
     if not np.any(samples):
         return np.zeros((1, 1))
-    # Coordinates in which nothing ever happens have no generator to find.
     found = realise(samples)
     if not found.reason:
         try:
@@ -290,7 +293,9 @@ def _recover(probe) -> np.ndarray:
 def _compare(probe, found: Realisation, generator):
     """The generator was found at gaps from 0 on; it must serve all others."""
     for u in (0.1, -0.25, -1.0, 5.3, -7.7, 12.0):
-        expected = found.C @ transport(generator, u) @ found.B
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # nearly dependent eigenvectors: the gaps are small
+            expected = found.C @ transport(generator, u) @ found.B
         value = probe.form(u, 0.0)
         size = max(1.0, float(np.max(np.abs(value))), float(np.max(np.abs(expected))))
         if np.max(np.abs(expected - value)) > 1e-5 * size:
