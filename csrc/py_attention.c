@@ -145,7 +145,9 @@ static bool read_options(PyObject *const *a, PyObject *const *o, int scores_ndim
         if (!row_view(o[K_SEGMENTS], k, PE_I64, p, p->K, &p->k_segments)) return false;
     }
     if (o[KV_LENGTHS] != Py_None) {
-        if (pe_array_dtype(o[KV_LENGTHS]) != PE_I64 || !view_of(o[KV_LENGTHS], p, NULL, 0, &p->lengths)) return false;
+        if (pe_array_dtype(o[KV_LENGTHS]) != PE_I64 ||
+            !pe_view_of(o[KV_LENGTHS], p->batch_ndim, p->batch, &p->lengths))
+            return false;
     }
     if (o[PLAN] != Py_None) {
         if (!pe_read_plan(o[PLAN], &p->plan) || p->plan.heads != 1 || p->plan.rate || 2 * p->plan.planes > p->D)

@@ -15,9 +15,10 @@ from typing import NamedTuple
 import numpy as np
 
 from .rope import canonical_layout
+from .state import RetentionState
 
 __all__ = ["alibi_bias", "apply_rope", "apply_rope_2d", "apply_rope_nd", "attention", "attention_weights",
-           "decay_bias", "merge_attention"]
+           "decay_bias", "merge_attention", "retention"]
 
 
 def apply_rope(x, cos=None, sin=None, *, positions=None, rope=None, freqs=None, base=None, layout=None,
@@ -176,6 +177,60 @@ def merge_attention(outs, lses):
         weights = np.where(lses == -np.inf, 0.0, np.exp(lses - lse))[..., None]
         out = np.where(weights == 0, 0.0, weights * outs).sum(axis=0)
     return _finish(out, dtype, None), lse.astype(np.float64 if dtype == np.float64 else np.float32)
+
+
+def retention(q, k, v, *, rate=None, multiplier=None, clock=None, rope=None, positions=None, scale=None,
+              state=None, return_state=False, out=None, num_threads=None):
+    """S <- e^(-rate*u) S + k v^T, then scale * q S, a row at a time; twin of `pe.retention`."""
+    (q, k, v), dtype = _widen(q, k, v)
+    one_head = q.ndim == k.ndim == v.ndim == 2
+    batch = np.broadcast_shapes(*(a.shape[:-3] for a in (q, k, v)))
+    q, k, v = (np.broadcast_to(a, (*batch, *(1, *a.shape)[-3:])) for a in (q, k, v))    # with a head axis
+    (heads, T, D), key_heads = q.shape[-3:], k.shape[-3]
+    group = heads // max(key_heads, 1)                                      # head h reads key head h // group
+
+    def by_query_head(a, *rows):
+        return np.repeat(np.broadcast_to(a, (*batch, key_heads, *rows)), group, axis=len(batch))
+
+    S, at, shown = (None, -1, None) if state is None else state
+    row = p = np.asarray(at, np.float64)[..., None] + np.arange(1, T + 1)
+    if positions is not None:
+        p = np.asarray(positions, np.float64)
+        row = p if rope is None or len(rope.freqs) == 1 else row            # several axes serve rope alone
+    if rope is not None:
+        tail = (T, len(rope.freqs))[:1 if len(rope.freqs) == 1 else 2]
+        q = apply_rope(q, positions=by_query_head(p, *tail), rope=rope)
+        k = apply_rope(k, positions=p, rope=rope)
+    if clock is None:
+        time, before = by_query_head(row, T), by_query_head(at)
+    else:
+        time = np.broadcast_to(np.asarray(clock, np.float64), (*batch, heads, T))
+        before = np.broadcast_to(0.0 if shown is None else shown, (*batch, heads))
+    rate = 1.0 if rate is multiplier is None else -np.log(multiplier) if rate is None else rate
+    rate = np.repeat(np.reshape(rate, -1).astype(np.float64), heads // max(np.size(rate), 1))
+    before = time[..., :1] if S is None else before[..., None]              # nothing to fade: no gap
+    fade = np.exp(-rate[:, None] * np.diff(time, axis=-1, prepend=before))
+
+    own = bool((rate != np.repeat(rate[::max(group, 1)], group)).any()) or np.shape(clock)[-2:-1] == (heads,)
+    if S is None:
+        S = np.zeros((*batch, heads, D, v.shape[-1]))
+    else:
+        own = own or np.shape(S)[-3:-2] == (heads,)
+        S = np.asarray(S, np.float64).reshape((*np.shape(S)[:-3], *(1, *np.shape(S))[-3:]))
+        S = np.repeat(S, heads // max(S.shape[-3], 1), axis=-3)
+    k, v = np.repeat(k, group, axis=-3), np.repeat(v, group, axis=-3)
+    result = np.zeros((*batch, heads, T, v.shape[-1]))
+    for i in range(T):
+        S = fade[..., i, None, None] * S + k[..., i, :, None] * v[..., i, None, :]
+        result[..., i, :] = ((D ** -0.5 if scale is None else scale) * q[..., i, None, :] @ S)[..., 0, :]
+
+    S = S if own else S[..., ::max(group, 1), :, :]                         # one for each key head will do
+    result = _finish(result[0] if one_head else result, dtype, out)
+    if not return_state:
+        return result
+    S = np.broadcast_to(S, (*batch, *S.shape[-3:])).astype(np.float64 if dtype == np.float64 else np.float32)
+    reading = shown if clock is None else np.asarray(clock)[..., -1] if T else shown
+    return result, RetentionState(S[0] if one_head else S, row[..., -1] if T else at, reading)
 
 
 def _geometric(width, base):

@@ -245,18 +245,18 @@ class Rope:
         from ._check.positions import numbers, per_row
         from .ops import apply_rope
 
-        k, delta = values("k", k), numbers("delta", delta)
+        keys, moves = values("k", k), numbers("delta", delta)
         n_axes = len(self.freqs)
         tail = (n_axes,) if n_axes > 1 else ()
-        if tail and delta.ndim == 0:
-            raise ValueError(f"delta is {delta}; a rope with {n_axes} axes moves by ({n_axes},), "
+        if tail and moves.ndim == 0:
+            raise ValueError(f"delta is {moves}; a rope with {n_axes} axes moves by ({n_axes},), "
                              f"a number for each")
-        if delta.shape == tail and k.ndim:                      # one move for every row
-            rows = k.shape[-2] if k.ndim > 1 else 1
-            delta = np.broadcast_to(delta, (*[1] * (k.ndim - 2), rows, *tail))
-        per_row("delta", delta, "k", k.shape[:-1], n_axes)
+        if moves.shape == tail and keys.ndim:                   # one move for every row
+            rows = keys.shape[-2] if keys.ndim > 1 else 1
+            moves = np.broadcast_to(moves, (*[1] * (keys.ndim - 2), rows, *tail))
+        per_row("delta", moves, "k", keys.shape[:-1], n_axes)
         turn = self if self.amplitude == 1 else Rope(self.dim, freqs=self.freqs, layout=self.layout)
-        return apply_rope(k, positions=delta, rope=turn, out=out, num_threads=num_threads)
+        return apply_rope(keys, positions=moves, rope=turn, out=out, num_threads=num_threads)
 
     def matrix(self, position: ArrayLike) -> NDArray[np.float64]:
         """Return the block matrix R(p w) that `apply` multiplies a column vector with at position p.

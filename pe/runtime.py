@@ -1,7 +1,7 @@
 """Threads and instruction sets: what a call made now would use.
 
-Environment variables are read once, when ``pe`` is imported: ``PE_NUM_THREADS`` limits the threads of every call,
-``PE_ISA`` (scalar, avx2, avx512) forces a lower instruction set.
+Environment variables are read once, when ``pe`` is imported: ``PE_NUM_THREADS`` limits the threads of every
+call, ``PE_ISA`` (scalar, avx2, avx512) forces a lower instruction set.
 """
 
 import math
@@ -21,8 +21,8 @@ def isa() -> str:
     Returns
     -------
     str
-        ``"scalar"`` (plain C), ``"avx2"`` (with FMA and F16C) or ``"avx512"``: the best that the processor has,
-        or what the environment variable ``PE_ISA`` asked for when ``pe`` was imported.
+        ``"scalar"`` (plain C), ``"avx2"`` (with FMA and F16C) or ``"avx512"``: the best that the processor
+        has, or what the environment variable ``PE_ISA`` asked for when ``pe`` was imported.
 
     Examples
     --------
@@ -37,8 +37,8 @@ def get_num_threads() -> int:
     """Say how many threads a call made now, from this thread, would use at most.
 
     The smallest of: `set_num_threads` or ``PE_NUM_THREADS``, OpenMP's own maximum (``OMP_NUM_THREADS``,
-    threadpoolctl), the processors this process may run on, and the container's CPU quota at import. Calls on small
-    arrays stay on one thread whatever this says.
+    threadpoolctl), the processors this process may run on, and the container's CPU quota at import. Calls on
+    small arrays stay on one thread whatever this says.
 
     Returns
     -------
@@ -113,23 +113,39 @@ def show_config() -> None:
 
 
 def _cpu_quota():
-    """Whole CPUs that the container's quota allows, rounded up; 0 where there is none."""
-    try:
-        with open("/sys/fs/cgroup/cpu.max") as file:  # cgroup version 2: "max 100000" or "150000 100000"
-            quota, period = file.read().split()
-    except (OSError, ValueError):
+    """Whole CPUs that the quotas of this process's control groups leave it, rounded up; 0 without any."""
+    shares = []
+    for group in _control_groups():
+        first, second = f"/sys/fs/cgroup/cpu{group}/cpu.cfs", f"/sys/fs/cgroup{group}/cpu.max"
+        limit = _read(second) or f"{_read(first + '_quota_us')} {_read(first + '_period_us')}"
         try:
-            with open("/sys/fs/cgroup/cpu/cpu.cfs_quota_us") as file:
-                quota = file.read().strip()
-            with open("/sys/fs/cgroup/cpu/cpu.cfs_period_us") as file:
-                period = file.read().strip()
-        except OSError:
-            return 0
+            quota, period = map(float, limit.split())
+            share = quota / period
+        except (ValueError, ZeroDivisionError):  # "max 100000" and "-1 100000": no limit
+            continue
+        if share > 0:
+            shares.append(share)
+    return math.ceil(min(shares, default=0))
+
+
+def _control_groups():
+    """Paths of the groups this process is in and of all above them; "" is the root, or a container's own."""
+    paths = {""}
+    for line in _read("/proc/self/cgroup").splitlines():
+        controllers, _, path = line.partition(":")[2].partition(":")
+        if not controllers or "cpu" in controllers.split(","):  # version 2, or that hierarchy of version 1
+            while path:
+                paths.add(path.rstrip("/"))
+                path = path.rpartition("/")[0]
+    return paths
+
+
+def _read(path):
     try:
-        share = float(quota) / float(period)
-    except (ValueError, ZeroDivisionError):  # "max": no limit
-        return 0
-    return math.ceil(share) if share > 0 else 0
+        with open(path, errors="replace") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
 
 
 def _read_environment():

@@ -26,6 +26,8 @@ def calls():
         "positions": (pe.apply_rope, {"x": x, "positions": rows}),
         "tables": (pe.apply_rope, {"x": x, "cos": cos, "sin": sin}),
         "2d": (pe.apply_rope_2d, {"x": x, "pos_x": rows, "pos_y": rows}),
+        "nd": (pe.apply_rope_nd, {"x": x, "positions": normal(5, 2), "freqs": normal(2, 3, 4, seed=1),
+                                  "rate": normal(2, 4, seed=2)}),
         "decay": (pe.decay_bias, {**points, "rate": [0.1, 0.2]}),
         "clock": (pe.decay_bias, {**points, "clock": np.linspace(0.0, 1.0, 5)}),
         "alibi": (pe.alibi_bias, {**points, "slopes": [0.1, 0.2]}),

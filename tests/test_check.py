@@ -12,14 +12,17 @@ import pe
 from pe._check import keywords
 from pe._check.arrays import fitting_index
 
-VALUES = [("positions", "x"), ("tables", "x"), ("2d", "x"),
+VALUES = [("positions", "x"), ("tables", "x"), ("2d", "x"), ("nd", "x"),
           ("attention", "q"), ("attention", "k"), ("attention", "v")]
-NUMBERS = [*VALUES, ("tables", "cos"), ("tables", "sin"), ("decay", "rate"), ("alibi", "slopes"),
+NUMBERS = [*VALUES, ("tables", "cos"), ("tables", "sin"), ("nd", "freqs"), ("nd", "rate"),
+           ("decay", "rate"), ("alibi", "slopes"),
            ("attention", "bias"), ("attention", "alibi_slopes"), ("attention", "decay_rate"),
            ("attention", "sinks")]
-ARRAYS = [*NUMBERS, ("positions", "positions"), ("2d", "pos_x"), ("2d", "pos_y"), ("attention", "mask"),
+ARRAYS = [*NUMBERS, ("positions", "positions"), ("2d", "pos_x"), ("2d", "pos_y"), ("nd", "positions"),
+          ("attention", "mask"),
           ("decay", "q_positions"), ("alibi", "k_positions"), ("attention", "q_positions"),
-          ("attention", "k_positions"), ("clock", "clock"), ("attention", "clock"), ("attention", "kv_lengths")]
+          ("attention", "k_positions"), ("clock", "clock"), ("attention", "clock"),
+          ("attention", "kv_lengths")]
 
 
 def spoilt(name, argument, convert):
@@ -122,6 +125,7 @@ def test_num_threads(name, value, exception):
 
 
 @pytest.mark.parametrize("name, switch", [("positions", "inverse"), ("tables", "inverse"), ("2d", "inverse"),
+                                          ("nd", "inverse"),
                                           ("decay", "causal"), ("clock", "causal"), ("alibi", "causal"),
                                           ("attention", "causal"),
                                           ("attention", "return_lse")])

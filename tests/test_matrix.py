@@ -76,6 +76,13 @@ def rope_2d(M, N, D, V, dtype, layout="interleaved"):
     return {"x": x, "pos_x": np.arange(M) % 7, "pos_y": normal(2, 1, M)}, {"layout": layout}
 
 
+def rope_nd(M, N, D, V, dtype, layout="interleaved", inverse=False):
+    """Two axes, a row of frequencies for each head, and planes that fade."""
+    x, L = normal(2, 3, M, planes(D) + 3, dtype=dtype), planes(D) // 2
+    return ({"x": x, "positions": 100 * normal(2, 1, M, 2), "freqs": normal(2, 3, L) / 2,
+             "rate": normal(2, L) / 300}, {"layout": layout, "inverse": inverse})
+
+
 def decay(M, N, D, V, dtype, causal=True):
     return ({"q_positions": np.sort(9 * normal(2, 1, M)), "k_positions": np.sort(9 * normal(2, 1, N)),
              "rate": abs(normal(2, 3, dtype=dtype))}, {"dtype": dtype, "causal": causal})
@@ -122,6 +129,8 @@ CALLS = {
     "tables-half-inverse": ("apply_rope", partial(rope_tables, layout="half", inverse=True)),
     "2d": ("apply_rope_2d", rope_2d),
     "2d-half": ("apply_rope_2d", partial(rope_2d, layout="half")),
+    "nd": ("apply_rope_nd", rope_nd),
+    "nd-half-inverse": ("apply_rope_nd", partial(rope_nd, layout="half", inverse=True)),
     "decay": ("decay_bias", decay),
     "decay-both-sides": ("decay_bias", partial(decay, causal=False)),
     "alibi": ("alibi_bias", alibi),
@@ -328,7 +337,7 @@ def test_sizes(name, isa, dtype, size):
 
 # Calls long enough that several threads take part, some of them with few queries, whose keys are cut into
 # parts: by shape, and never by the number of threads
-BIG = {"rope": (500, 0, 64, 0), "tables": (500, 0, 64, 0), "2d": (500, 0, 64, 0), "decay": (200, 300, 0, 0),
+BIG = {**dict.fromkeys(["rope", "tables", "2d", "nd"], (500, 0, 64, 0)), "decay": (200, 300, 0, 0),
        "alibi": (200, 300, 0, 0), "attention": (90, 150, 32, 32)}
 FEW_QUERIES = 3, 1600, 16, 16
 

@@ -108,9 +108,9 @@ def test_no_layout_grows_by_a_copy(dtype):
     report = output(WHOLE + f"""
     dtype = np.dtype({dtype})
     rows = 2**25 // (4 * 64 * dtype.itemsize)
-    positions = np.arange(rows)
+    positions, points = np.arange(rows), np.arange(rows)[:, None] * [[1.0, 0.5]]
     cos, sin = pe.build_rope_cache(rows, 64)
-    q = np.ones((4, 4, 64), dtype)
+    q, freqs, rate = np.ones((4, 4, 64), dtype), np.ones((2, 4, 30)), np.full((2, 30), 1 / rows)
     few, into, bias = np.empty_like(q), np.ones((4, rows, 64), dtype), np.ones((4, rows), dtype)
     pe.attention(q, q, q, rope=pe.Rope(64)), pe.apply_rope(into[:, :64], cos[:64], sin[:64])
     for name, x in layouts(dtype, 4, rows, 64).items():
@@ -118,6 +118,7 @@ def test_no_layout_grows_by_a_copy(dtype):
             "apply_rope": lambda: pe.apply_rope(x, positions=positions, out=into),
             "apply_rope tables": lambda: pe.apply_rope(x, cos, sin, out=into),
             "apply_rope_2d": lambda: pe.apply_rope_2d(x, positions, positions, out=into),
+            "apply_rope_nd": lambda: pe.apply_rope_nd(x, points, freqs, rate=rate, out=into),
             "apply_rope from the layout into it": lambda: pe.apply_rope(x, positions=positions, out=x),
             "apply_rope into the layout": lambda: pe.apply_rope(into, positions=positions, out=x),
             "attention": lambda: pe.attention(q, x, x, causal=True, out=few),
@@ -126,7 +127,7 @@ def test_no_layout_grows_by_a_copy(dtype):
             print(round(growth(call), 1), name, op, sep=", ")
     """)
     copied = [line for line in report.splitlines() if float(line.split(",")[0]) >= 8]
-    assert len(report.splitlines()) == 42 and copied == []
+    assert len(report.splitlines()) == 48 and copied == []
 
 
 def test_shared_heads_and_broadcast_operands_grow_by_no_copy():
@@ -155,6 +156,7 @@ def test_scratch_stays_under_1_MiB_a_thread():
                     pe.attention(q[:1], k, v, rope=rope)
                 pe.apply_rope(k, positions=np.arange(1100))
                 pe.apply_rope_2d(v[:, : width // 4 * 4], np.arange(1100), np.arange(1100))
+                pe.apply_rope_nd(k, np.ones((1100, 8)), np.ones((8, d // 2)), rate=np.zeros((8, d // 2)))
                 pe.alibi_bias(1100, slopes=0.1, dtype=dtype)
         print(pe._core.config()["scratch_bytes"])
     """)
@@ -174,6 +176,8 @@ def test_ten_thousand_small_calls_grow_by_nothing():
         lambda: pe.apply_rope(x, positions=np.arange(5), inverse=True),
         lambda: pe.apply_rope(x, positions=[1, 2, 3, 4, 5.5], layout="half", out=x.copy()),
         lambda: pe.apply_rope_2d(x, np.arange(5), np.arange(5)),
+        lambda: pe.apply_rope_nd(x, np.ones((5, 3)), np.ones((3, 2, 4)), rate=np.ones((3, 4))),
+        lambda: pe.merge_attention(x[None], np.zeros((1, 2, 5))),
         lambda: pe.alibi_bias(5, slopes=[1, 2]),
         lambda: pe.decay_bias(np.arange(5), rate=0.5, dtype=np.float32),
         lambda: pe.attention(x, x, x, rope=rope, causal=True, return_lse=True),

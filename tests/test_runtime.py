@@ -72,6 +72,10 @@ def test_config_of_the_core():
 
 V2 = "/sys/fs/cgroup/cpu.max"
 QUOTA, PERIOD = "/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "/sys/fs/cgroup/cpu/cpu.cfs_period_us"
+OWN, WITHIN = "/proc/self/cgroup", "/sys/fs/cgroup/a.slice/b.service/cpu.max"
+ABOVE = "/sys/fs/cgroup/a.slice/cpu.max"
+BOX = {"/sys/fs/cgroup/cpu/box/cpu.cfs_quota_us": "150000",
+       "/sys/fs/cgroup/cpu/box/cpu.cfs_period_us": "100000"}
 
 
 @pytest.mark.parametrize(("files", "cpus"), [
@@ -79,9 +83,18 @@ QUOTA, PERIOD = "/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "/sys/fs/cgroup/cpu/cpu.c
     ({V2: "1000 100000\n"}, 1), ({V2: "300000 100000\n", QUOTA: "100000\n", PERIOD: "100000\n"}, 3),
     ({QUOTA: "-1\n", PERIOD: "100000\n"}, 0), ({QUOTA: "250000\n", PERIOD: "100000\n"}, 3),
     ({QUOTA: "50000\n"}, 0),
-    ({V2: ""}, 0), ({V2: "100000 0\n"}, 0), ({V2: "many few\n"}, 0), ({}, 0)], ids=str)
+    ({V2: ""}, 0), ({V2: "100000 0\n"}, 0), ({V2: "many few\n"}, 0), ({}, 0),
+    # groups within groups, as systemd makes them: the tightest counts, of a sibling none
+    ({OWN: "0::/a.slice/b.service\n", WITHIN: "250000 100000\n"}, 3),
+    ({OWN: "0::/a.slice/b.service\n", WITHIN: "max 100000\n", ABOVE: "150000 100000\n"}, 2),
+    ({OWN: "0::/a.slice/b.service\n", WITHIN: "400000 100000\n", ABOVE: "100000 100000\n"}, 1),
+    ({OWN: "0::/a.slice/c.service\n", WITHIN: "100000 100000\n"}, 0),
+    ({OWN: "5:cpu,cpuacct:/box\n4:memory:/\n", **BOX}, 2), ({OWN: "5:cpuset:/box\n0::/\n", **BOX}, 0),
+    ({OWN: "5:cpu,cpuacct:/not/shown\n", QUOTA: "100000\n", PERIOD: "100000\n"}, 1),  # a container's view
+    ({OWN: "no group at all\n", V2: "150000 100000\n"}, 2),
+    ({OWN: "0::/\n", V2: "150000 100000\n"}, 2)], ids=str)
 def test_quota_is_rounded_up_to_whole_processors(files, cpus, monkeypatch):
-    def open_file(path, *_):
+    def open_file(path, *_, **options):
         if path not in files:
             raise FileNotFoundError(path)
         return io.StringIO(files[path])

@@ -7,9 +7,11 @@ with the `Target` of the result; or it raises, before anything is written. Nothi
 from .attention import attention
 from .bias import alibi, decay
 from .merge import merge
+from .retention import retention
 from .rotary import apply_rope, apply_rope_2d, plan_1d
 from .rotary_nd import apply_rope_nd
 from .weights import attention_weights
 
 __all__ = ["alibi", "apply_rope", "apply_rope_2d", "apply_rope_nd", "attention", "attention_weights",
-           "decay", "merge", "plan_1d"]
+           "decay", "merge", "plan_1d",
+           "retention"]

@@ -42,8 +42,16 @@ def to_array(name, value):
             failure = error
     if failure is not None:
         kind = ValueError if isinstance(failure, ValueError) else TypeError
-        raise kind(f"{name} is a {type(value).__name__} that NumPy cannot read: {failure}") from failure
+        raise kind(f"NumPy cannot read {name}, of type {type(value).__name__}: {failure}"
+                   f"{_bits_hint(name, value)}") from failure
     return array
+
+
+def _bits_hint(name, value):
+    """Say how a bfloat16 tensor of torch, which NumPy and its DLPack have no type for, comes over."""
+    if str(getattr(value, "dtype", "")) != "torch.bfloat16":
+        return ""
+    return f" Pass {name}.view(torch.uint16).numpy().view(ml_dtypes.bfloat16)"
 
 
 def _refuse_lazy(name, value):
@@ -73,8 +81,10 @@ def _dtype_hint(name, array, value):
     if array.dtype.kind == "c":
         return f" (pass {name}.real and {name}.imag apart)"
     if array.dtype == object and not isinstance(value, (list, tuple, np.ndarray)):
-        return f" (it is a {type(value).__name__})"
-    return f" ({name}.astype(np.float64), if it holds numbers)" if array.dtype.kind in "bOfSU" else ""
+        return f" (its type is {type(value).__name__})"
+    if array.dtype.kind == "f":
+        return f" ({name}.astype(np.float64))"
+    return f" ({name}.astype(np.float64), if it holds numbers)" if array.dtype.kind in "bOSU" else ""
 
 
 def coefficients(name, value):

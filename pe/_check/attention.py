@@ -83,7 +83,8 @@ def _shapes(q, k, v):
                          f"expected equally many")
     if heads != key_heads and (key_heads == 0 or heads % key_heads):
         raise ValueError(f"q has H = {heads} heads (shape {q}), k has K = {key_heads} (shape {k}); K must "
-                         f"divide H. Heads come before rows, (..., H, M, D): do you want a.swapaxes(-3, -2)?")
+                         f"divide H. Heads come before rows, (..., H, M, D): of (..., M, H, D) pass "
+                         f"q.swapaxes(-3, -2), k and v alike")
     try:
         lead = np.broadcast_shapes(q[:-3], k[:-3], v[:-3])
     except ValueError:

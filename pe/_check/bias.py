@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from . import clocks, options
-from .arrays import VALUE_DTYPES, coefficients, is_value_dtype, plain, values
+from .arrays import VALUE_DTYPES, coefficients, fitting_index, is_value_dtype, plain, values
 from .out import target
 from .positions import counted
 
 EXPLODES = "a negative rate explodes, e^(+|rate| u), instead of fading"
 REWARDS = ("a slope is a penalty, the bias is -slope*(t - s); where a text writes +m*(t - s) with m < 0, "
-           "pass slopes=-m")
+           "pass {name}=-m")
 
 
 def decay(q_positions, k_positions, rate, half_life, multiplier, clock, causal, dtype, out, num_threads):
@@ -24,8 +24,8 @@ def decay(q_positions, k_positions, rate, half_life, multiplier, clock, causal, 
     if len(named) > 1 or not (named or clock is not None):
         came = " and ".join(f"{name}=" for name in named) or "no decay"
         raise TypeError(f"decay_bias got {came}; expected exactly one of rate= (fall of a logit a position), "
-                        f"half_life= (ln 2 / rate) and multiplier= (e^-rate, RetNet's gamma); with clock= a rate "
-                        f"of 1 goes without saying")
+                        f"half_life= (ln 2 / rate) and multiplier= (e^-rate, RetNet's gamma); with clock= a "
+                        f"rate of 1 goes without saying")
     name = named[0] if named else "rate"
     own = values(name, given[name] if named else 1.0)
     if name == "rate":
@@ -85,9 +85,12 @@ def _lead(shapes):
     counts = {len(shape) for shape in shapes.values() if shape}
     text = ", ".join(f"{name} {shape}" for name, shape in shapes.items() if shape)
     if len(counts) > 1:
+        few, many = (pick(filter(shapes.get, shapes), key=lambda name: len(shapes[name])) for pick in (min, max))
+        index = (fitting_index(shapes[few], shapes[many])
+                 or str(["None"] * (max(counts) - min(counts)) + [":"] * min(counts)).replace("'", ""))
+        rows = ", :" if "positions" in few or "clock" in few else ""
         raise ValueError(f"leading axes are {text}; expected equally many, each equal or 1: "
-                         f"put axes of length 1 in, such as {next(iter(shapes))}[None, :] or "
-                         f"q_positions[:, None, :]")
+                         f"put axes of length 1 in, such as {few}{index[:-1]}{rows}]")
     try:
         return np.broadcast_shapes(*shapes.values())
     except ValueError:

@@ -79,7 +79,7 @@ _ATTENTION = _table(
     ("pe takes q_positions= and k_positions=", "position_ids positions cache_position"),
     ("pe takes q_positions=np.arange(offset, offset + M)", "offset q_offset start_pos"),
     ("K key heads serve H query heads by their shapes, if K divides H", "enable_gqa num_kv_heads num_heads"),
-    ("pe takes return_lse=", "return_residual return_softmax_lse return_logsumexp"),
+    ("pe takes return_lse=", "return_residual return_softmax_lse return_logsumexp return_aux"),
     ("pe takes rope=pe.Rope(D, base, layout=...), or apply_rope on q and k before",
      "cos sin base layout freqs inv_freq rope_theta interleaved rotary_interleaved"),
     ("pe takes window=w with causal=True, w counting the query's own key",
@@ -88,10 +88,13 @@ _ATTENTION = _table(
      "window_size local_window_size left_window_size right_window_size"),
     ("pe takes softcap=, with None in place of 0",
      "logit_softcapping attn_logit_softcapping logits_soft_cap logit_cap logit_softcap soft_cap"),
-    ("pe takes sinks=, a logit a query head", "s_aux learnable_sink head_sink sink attn_sink attention_sinks"),
+    ("pe takes sinks=, a logit a query head",
+     "s_aux learnable_sink head_sink sink attn_sink attention_sinks"),
     ("pe takes sinks=0.0", "smooth_softmax softmax_off_by_one add_zero_attn"),
     ("pe takes segments=, a number a row that queries and keys of one text share",
      "segment_ids q_segment_ids kv_segment_ids seq_idx sequence_ids document_ids block_mask"),
+    ("pe takes segments=(t // c, s // c), positions cut into chunks of c",
+     "attention_chunk attention_chunk_size"),
     ("pe takes segments=np.repeat(np.arange(len(cu) - 1), np.diff(cu)) for texts packed into one row",
      "cu_seqlens cu_seqlens_q cu_seqlens_k cu_seq_lens_q cu_seq_lens_k"),
     ("pe takes kv_lengths=, the keys in use of each batch row",
@@ -109,13 +112,33 @@ _MERGE = _table(
     ("give the sinks to one of the parts, attention(..., sinks=)", "sinks sink"),
 )
 _WEIGHTS = _ATTENTION | _table(
-    ("the result is the weights alone; pe.attention has these", "v value return_lse out num_threads"),
+    ("the result is the weights alone; pe.attention has these",
+     "v value return_lse return_residual return_softmax_lse return_logsumexp out num_threads"),
     ('pe takes stage="scores", "softcapped", "biased" or "weights"',
      "qk_matmul_output_mode output need_weights"),
 )
+_RETENTION = _table(
+    ("pe takes q, k and v", "query key value queries keys values"),
+    ("pe takes rate=, the negative logarithm of a factor a position", "g gk log_decay log_gamma decay"),
+    ("pe takes rate=", "slope_rate slopes decay_rate alibi_slopes"),
+    ("pe takes rate=np.log(2) / half_life", "half_life"),
+    ("pe takes multiplier=, e^-rate", "gamma"),
+    ("pe takes clock=pe.clock(log_gates)", "gates log_gates"),
+    ("pe takes state=pe.RetentionState(S)", "initial_state past_state past_key_value recurrent_state"),
+    ("pe takes return_state=True", "output_final_state use_cache return_final_state"),
+    ("pe takes scale=", "sm_scale softmax_scale scaling"),
+    ("pe takes positions=, one for each row", "q_positions k_positions position_ids offset cache_position"),
+    ("pe takes rope=pe.Rope(D, base, layout=...), or apply_rope on q and k before",
+     "cos sin base layout freqs inv_freq rope_theta sincos"),
+    ("a row sees itself and the rows before it, always", "causal is_causal mask attn_mask window"),
+    ("chunks are chosen inside and change nothing but rounding",
+     "chunk_size block_size chunkwise_recurrent mode"),
+    ("heads come before rows, (..., H, T, D): a.swapaxes(-3, -2)", "head_first"),
+)
 PEERS = {"apply_rope": _ROPE, "apply_rope_2d": _ROPE_2D, "apply_rope_nd": _ROPE_ND,
          "decay_bias": _DECAY, "alibi_bias": _ALIBI, "attention": _ATTENTION, "merge_attention": _MERGE,
-         "attention_weights": _WEIGHTS}
+         "attention_weights": _WEIGHTS,
+         "retention": _RETENTION}
 
 _Op = TypeVar("_Op", bound=Callable[..., Any])
 
@@ -125,7 +148,8 @@ def explain_keywords(op: _Op) -> _Op:
 
     The signature stays the true one, and a good call pays for one more function call.
     """
-    own = tuple(inspect.signature(op).parameters)
+    own = inspect.signature(op).parameters
+    places = [name for name, each in own.items() if each.kind is each.POSITIONAL_OR_KEYWORD]
 
     @functools.wraps(op)
     def call(*args, **keywords):
@@ -135,6 +159,9 @@ def explain_keywords(op: _Op) -> _Op:
             for keyword in keywords:
                 if keyword not in own:
                     raise TypeError(_explanation(op.__name__, keyword, own)) from None
+            if len(args) > len(places):
+                raise TypeError(f"{op.__name__}() takes {', '.join(places)} by place, and got {len(args)}; "
+                                f"pass the others by name") from None
             raise
 
     return cast(_Op, call)

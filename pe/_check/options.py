@@ -27,7 +27,8 @@ def number(name, value):
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
     if not isinstance(value, int | float | np.integer | np.floating) or isinstance(value, bool):
-        raise TypeError(f"{name} is {shown(value)}; expected one real number")
+        held = getattr(value, "ndim", None) == 0 and not isinstance(value, np.generic)
+        raise TypeError(f"{name} is {shown(value)}; expected one real number{f': float({name})' if held else ''}")
     try:
         number = float(value)
     except OverflowError:
@@ -57,12 +58,15 @@ def logits(name, value):
 
 
 def penalties(name, value, reason):
-    """Return slopes or rates, finite and >= 0, in the dtype they came in (integers: float64)."""
+    """Return slopes or rates, finite and >= 0, in the dtype they came in (integers: float64).
+
+    reason says what a negative one does; it may speak of {name}.
+    """
     array = coefficients(name, value)
     good = np.isfinite(array) & (array >= 0)
     if not good.all():
         bad = array[~good].flat[0]
-        why = f": {reason}" if bad < 0 else ""
+        why = f": {reason.format(name=name)}" if bad < 0 else ""
         raise ValueError(f"{name} has {bad}; expected finite numbers >= 0{why}")
     return array
 

@@ -34,7 +34,8 @@ def target(out, shape, dtype, inputs, *, in_place=None):
     if out is None:
         return Target(None, None)
     if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
-        raise TypeError(f"out is a {type(out).__name__}; expected an ndarray of shape {shape}")
+        share = ": out.numpy(), if it shares memory" if hasattr(out, "numpy") else ""
+        raise TypeError(f"out has type {type(out).__name__}; expected an ndarray of shape {shape}{share}")
     if out.shape != shape:
         raise ValueError(f"out has shape {out.shape}; the result has shape {shape}")
     if not out.flags.writeable:

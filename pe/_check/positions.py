@@ -14,7 +14,7 @@ def numbers(name, value, kind="positions"):
     array = to_array(name, value)
     dtype = array.dtype
     if not (dtype.kind in "iu" or dtype.type in (np.float32, np.float64)):
-        why = (f"; 16-bit floats merge neighbouring {kind}: count in integers or float32"
+        why = (f"; 16 bits would merge neighbouring {kind}: pass integers or float32"
                if dtype.itemsize == 2 and dtype.kind in "fV" else "")
         raise TypeError(f"{name} has dtype {dtype}; {kind} are integers, float32 or float64{why}")
     good = (array >= -LIMIT) & (array <= LIMIT)

@@ -112,8 +112,8 @@ def _plan(dim, rope, freqs, base, layout, rotary_dim):
     if dim == 0:
         return np.empty((1, 0)), int(layout == "half"), 1, 1.0
     if dim % 2 and rotary_dim is None:
-        raise ValueError(f"x has D = {dim}, which does not divide into pairs; pass an even D, or rotary_dim="
-                         f"{dim - 1 or 2} to turn only the first {dim - 1 or 2} coordinates")
+        part = f", or rotary_dim={dim - 1} to turn all coordinates but the last" if dim > 1 else ""
+        raise ValueError(f"x has D = {dim}, which does not divide into pairs; pass an even D{part}")
     return plan_1d(dim, base, layout, rotary_dim)
 
 

@@ -24,8 +24,9 @@ def mask(mask, scores):
     if len(shape) in (1, 2, len(scores)) and all(n in (1, m) for n, m in zip(shape, aligned, strict=True)):
         return array
     index = fitting_index(shape, scores, trim=True)
-    raise ValueError(f"mask has shape {shape} and the scores have shape {scores}; expected {scores[-1:]}, "
-                     f"{scores[-2:]} or {scores}, any axis being 1" + (f": mask{index}" if index else ""))
+    whole = f" or {scores[-2:]}" if len(scores) == 2 else f", {scores[-2:]} or {scores}"
+    raise ValueError(f"mask has shape {shape} and the scores have shape {scores}; expected {scores[-1:]}"
+                     f"{whole}, where any axis may be 1" + (f": mask{index}" if index else ""))
 
 
 def _mask_dtype(array, scores):
@@ -116,7 +117,8 @@ def integers(name, value):
     """Return integers of any kind as native int64; an empty list has none that could be anything else."""
     array = np.asarray(value) if is_scalar(value) else to_array(name, value)
     if array.dtype.kind not in "iu" and not (array.size == 0 and isinstance(value, list)):
-        raise TypeError(f"{name} has dtype {array.dtype}; expected integers")
+        fix = f": {name}.astype(np.int64), if they are whole" if array.dtype.kind == "f" else ""
+        raise TypeError(f"{name} has dtype {array.dtype}; expected integers{fix}")
     if array.dtype == np.uint64 and (array > np.iinfo(np.int64).max).any():
         raise ValueError(f"{name} has {array.max()}; expected integers within int64")
     return array.astype(np.int64, copy=False)

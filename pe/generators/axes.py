@@ -233,12 +233,12 @@ def commutant(B, *, within=None, method: str = "auto") -> np.ndarray:
     if method not in ("auto", "exact"):
         raise ValueError(f'method is {method!r}; expected "auto" or "exact"')
     exact = method == "exact"
-    first = as_fractions(B, "B") if exact else as_generator(B, "B")[0]
+    first = _exact_matrix(B, "B") if exact else as_generator(B, "B")[0]
     n = len(first)
     if within is None:
         span = _skew_basis(n).astype(object) if exact else _skew_basis(n) / np.sqrt(2)
     else:
-        span = np.array([as_fractions(S, "within") for S in within]) if exact else _family(within, "within")
+        span = as_fractions(within, "within") if exact else _family(within, "within")
         if span.shape[1:] != (n, n):
             raise ValueError(f"within has shape {span.shape}; expected (m, {n}, {n}) like B")
     if not len(span):
@@ -439,6 +439,11 @@ def _family(Bs, name: str = "Bs") -> np.ndarray:
     if matrices.ndim != 3:
         raise ValueError(f"{name} has shape {matrices.shape}; expected one matrix for each axis, (n_axes, n, n)")
     return matrices
+
+
+def _exact_matrix(B, name: str) -> np.ndarray:
+    as_generator(B, name)
+    return as_fractions(B, name)
 
 
 def _skew_family(Bs) -> np.ndarray:

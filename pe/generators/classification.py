@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
 from html import escape
 
 import numpy as np
 
+from .defect import distance_to_defective
 from .names import ROWS, overall_row, row_of, shipped_in, sources_of
 
 
@@ -87,7 +89,9 @@ class Classification:
         Largest real part of an eigenvalue: the growth in the long run; largest eigenvalue of (X + X^T) / 2:
         the growth at the start, which for a non-normal fade may be positive (a hump before the fade).
     rtol : float
-        The relative tolerance used.
+        The relative tolerance used; 0 if the answer is exact.
+    generator : ndarray, shape (n, n)
+        X, in float64.
     """
 
     blocks: tuple[Block, ...]
@@ -102,6 +106,7 @@ class Classification:
     spectral_abscissa: float
     numerical_abscissa: float
     rtol: float
+    generator: np.ndarray
 
     @property
     def kinds(self) -> Counter:
@@ -154,6 +159,15 @@ class Classification:
         bounded.
         """
         return not any(b.gamma > 0 or (b.gamma == 0 and b.size > 1) for b in self.blocks)
+
+    @cached_property
+    def distance_to_defective(self) -> float:
+        """How small a change of X (in the spectral norm) can make it defective, from above; inf for n < 2.
+
+        On the way two eigenvalues have to meet: the least, over pairs, of the largest distance on the line between
+        them at which X - zI stays from singular.
+        """
+        return 0.0 if self.is_defective else distance_to_defective(self.generator)
 
     @property
     def ambiguous(self) -> bool:

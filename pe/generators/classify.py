@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 from scipy.linalg import matrix_balance
 
 from ._matrix import as_generators
 from .classification import Block, Classification
+from .exact import as_fractions, is_rational
 from .names import kind_of
+from .rational import exact_roots, float_chains
 from .reading import Eigenvalue, Form, components
 
 MARGIN = 10.0
@@ -38,6 +41,9 @@ nearly double real eigenvalue, if what makes it turn or slide is not below this 
 TORN = 0.2
 """A Jordan block is readable if rounding tears its eigenvalue apart by less than this part of it."""
 
+SMALL = 32
+"""Up to this size arrays of Fractions are answered exactly without being asked: the cost grows as n^4 and more."""
+
 EFFECT = 1e-6
 """A rate is visible over a horizon if it changes A(u) by this much."""
 
@@ -45,7 +51,7 @@ UNBALANCED = 1e-5
 """A diagonal scaling that shrinks the norm by this factor makes a normwise tolerance meaningless."""
 
 
-def classify(X, *, rtol: float | None = None, horizon: float | None = None):
+def classify(X, *, rtol: float | None = None, horizon: float | None = None, method: str = "auto"):
     """Name what exp(uX) does: explode, nothing, fade, turn, turn+fade, slide, and their Jordan mixtures.
 
     Every linear, relative, continuous positional encoding carries a key forward over a gap u by A(u) =
@@ -68,6 +74,10 @@ def classify(X, *, rtol: float | None = None, horizon: float | None = None):
         A span of positions; matrices closer than 1e-6 / horizon are then one and the same, so that rates
         without a visible effect over the span are "nothing". A relative tolerance cannot see scale:
         [[1e-16]] explodes, unless the horizon says that nobody will see it.
+    method : {"auto", "exact"}, default "auto"
+        "exact" takes every entry as the rational number that it is - integers, Fractions, rationals of SymPy, and
+        floats too, which truthfully makes [[-1, 1e-20], [0, -1]] a fading slide - and decides without rounding.
+        It takes no tolerance. "auto" does so for arrays of Fractions, if no tolerance is given and n <= 32.
 
     Returns
     -------
@@ -76,9 +86,10 @@ def classify(X, *, rtol: float | None = None, horizon: float | None = None):
     Raises
     ------
     ValueError
-        X is not square, not finite, rtol is not between 0 and 1, or horizon is not positive and finite.
+        X is not square, not finite, rtol is not between 0 and 1, horizon is not positive and finite, or method is
+        unknown.
     TypeError
-        X is not real numbers.
+        X is not real numbers (for "exact": not rational ones), or "exact" is given a tolerance.
 
     Notes
     -----
@@ -103,19 +114,30 @@ def classify(X, *, rtol: float | None = None, horizon: float | None = None):
     Source document 1 (The Dog, the Man, and the Clock), section "The list".
     Zeng and Li, A numerical method for computing the Jordan canonical form (arXiv:2103.02086).
     """
+    if method not in ("auto", "exact"):
+        raise ValueError(f'method is {method!r}; expected "auto" or "exact"')
+    if method == "exact" and (rtol is not None or horizon is not None):
+        raise TypeError('method="exact" takes no rtol and no horizon: nothing is rounded')
     matrices, unit = as_generators(X)
     n = matrices.shape[-1]
+    if method == "exact" or (rtol is None and horizon is None and n <= SMALL and is_rational(X)):
+        return _each(as_fractions(X), _classify_exact)
     if rtol is None:
         default = 10 * n * unit
         tolerances = [default * k for k in WIDENINGS if k == 1 or default * k <= WIDEST * unit]
     else:
         tolerances = [_between(rtol, "rtol", 1.0)]
     resolution = 0.0 if horizon is None else EFFECT / _between(horizon, "horizon", np.inf)
+    return _each(matrices, lambda matrix: _first_certain(matrix, tolerances, resolution))
+
+
+def _each(matrices: np.ndarray, answer_for):
+    """The answer for one matrix, or an object array of them for a stack."""
     if matrices.ndim == 2:
-        return _first_certain(matrices, tolerances, resolution)
+        return answer_for(matrices)
     answers = np.empty(matrices.shape[:-2], dtype=object)
     for index in np.ndindex(answers.shape):
-        answers[index] = _first_certain(matrices[index], tolerances, resolution)
+        answers[index] = answer_for(matrices[index])
     return answers
 
 
@@ -160,11 +182,31 @@ def _classify(X: np.ndarray, rtol: float, resolution: float) -> Classification:
                 alternatives |= {kind for kind, _ in other or ()}
                 certain = False
             for chain, size in zip(e.chains, e.sizes, strict=True):
-                for value, vectors in _real_chains(e, chain):
-                    blocks.append(_block(value, size, e, exponent, certain, alternatives))
+                for value, vectors in _real_chains(e.value, chain):
+                    blocks.append(_block(value, size, e.radius, exponent, certain, alternatives))
                     columns.append(_scaled_chain(vectors, where, len(X), size, exponent))
     normal = all(form.normal for _, form in parts)
     return _assemble(X, scaled, exponent, norm, blocks, columns, limits, error, scaling_sensitive, normal)
+
+
+def _classify_exact(A: np.ndarray) -> Classification:
+    X = A.astype(np.float64)
+    scaled, exponent = scale_by_power_of_two(X)
+    unit = Fraction(2) ** exponent
+    found = exact_roots(A / unit) if A.size else []
+    own = float_chains(scaled, found) if found else []
+    blocks, columns = [], []
+    for i, root in enumerate(found):
+        width = 2 if root.value.imag else 1
+        missing = [np.full((len(X), width * size), np.nan) for size in root.sizes]
+        for size, vectors in zip(root.sizes, missing if own is None else own[i], strict=True):
+            if own is not None:
+                ((_, vectors),) = _real_chains(root.value, vectors)
+            blocks.append(_block(root.value, size, 0.0, exponent, True, set()))
+            columns.append(_scaled_chain(vectors, np.arange(len(X)), len(X), size, exponent))
+    normal = bool(np.all(A @ A.T == A.T @ A))
+    norm = float(np.linalg.norm(scaled, 2)) if scaled.size else 0.0
+    return _assemble(X, scaled, exponent, norm, blocks, columns, None, 0.0, False, normal)
 
 
 def scale_by_power_of_two(X: np.ndarray) -> tuple[np.ndarray, int]:
@@ -234,18 +276,18 @@ def _alternatives(e: Eigenvalue, wider: list[Eigenvalue]) -> set[str]:
     return {kind for kind, _ in names ^ e.names}
 
 
-def _real_chains(e: Eigenvalue, chain: np.ndarray):
+def _real_chains(value: complex, chain: np.ndarray):
     """Real columns for one Jordan chain: as they are, or real and minus imaginary part of each vector."""
     tip = chain[:, 0]
     largest = tip[np.argmax(np.abs(tip))]
     chain = chain * (np.conj(largest) / (abs(largest) or 1.0))
     if not np.iscomplexobj(chain):
-        yield e.value, chain
-    elif e.value.imag:
-        yield e.value, np.stack([chain.real, -chain.imag], axis=-1).reshape(len(chain), -1)
+        yield value, chain
+    elif value.imag:
+        yield value, np.stack([chain.real, -chain.imag], axis=-1).reshape(len(chain), -1)
     else:
-        yield e.value, chain.real
-        yield e.value, chain.imag
+        yield value, chain.real
+        yield value, chain.imag
 
 
 def _scaled_chain(vectors: np.ndarray, where: np.ndarray, n: int, size: int, exponent: int) -> np.ndarray:
@@ -257,7 +299,7 @@ def _scaled_chain(vectors: np.ndarray, where: np.ndarray, n: int, size: int, exp
     return columns
 
 
-def _block(value, size, e, exponent, certain, alternatives):
+def _block(value, size, radius, exponent, certain, alternatives):
     gamma, theta = float(np.ldexp(-value.real, exponent)), float(np.ldexp(value.imag, exponent))
     gamma = gamma + 0.0  # no negative zero
     kind = kind_of(gamma, theta, size)
@@ -268,13 +310,14 @@ def _block(value, size, e, exponent, certain, alternatives):
         theta,
         size,
         (),
-        float(np.ldexp(e.radius, exponent)),
+        float(np.ldexp(radius, exponent)),
         certain,
         tuple(sorted(alternatives - {kind})),
     )
 
 
 def _assemble(X, scaled, exponent, norm, blocks, columns, limits, error, scaling_sensitive, normal):
+    """Put the blocks in order; without limits nothing was rounded and nothing is uncertain."""
     order = sorted(range(len(blocks)), key=lambda i: (-blocks[i].theta, blocks[i].gamma, -blocks[i].size))
     n = len(X)
     basis = np.hstack([np.zeros((n, 0)), *(columns[i] for i in order)])
@@ -288,7 +331,7 @@ def _assemble(X, scaled, exponent, norm, blocks, columns, limits, error, scaling
     if norm:
         difference = np.ldexp(X @ basis - basis @ jordan, -exponent)
         residual = float(np.linalg.norm(difference) / (norm * (np.linalg.norm(basis) or 1.0)))
-    if residual > MARGIN * limits.tolerance / (norm or 1.0):
+    if limits is not None and residual > MARGIN * limits.tolerance / (norm or 1.0):
         placed = [replace(block, certain=False) for block in placed]
     symmetric = np.linalg.eigvalsh((scaled + scaled.T) / 2) if n else np.array([-np.inf])
     return Classification(
@@ -296,15 +339,22 @@ def _assemble(X, scaled, exponent, norm, blocks, columns, limits, error, scaling
         basis=basis,
         jordan=jordan,
         residual=residual,
-        cond=float(np.linalg.cond(basis)) if n else 1.0,
+        cond=_condition(basis),
         backward_error=float(error) / norm if norm else 0.0,
         scaling_sensitive=bool(scaling_sensitive),
         is_normal=normal,
-        is_skew=bool(np.linalg.norm(scaled + scaled.T) <= limits.rounding),
+        is_skew=bool(np.linalg.norm(scaled + scaled.T) <= (limits.rounding if limits else 0.0)),
         spectral_abscissa=max((-block.gamma for block in placed), default=-np.inf) + 0.0,
         numerical_abscissa=float(np.ldexp(symmetric[-1], exponent)),
-        rtol=limits.rtol,
+        rtol=limits.rtol if limits else 0.0,
+        generator=X,
     )
+
+
+def _condition(basis: np.ndarray) -> float:
+    if not basis.size:
+        return 1.0
+    return float(np.linalg.cond(basis)) if np.all(np.isfinite(basis)) else np.inf
 
 
 def real_jordan_block(eigenvalue: complex, size: int) -> np.ndarray:

@@ -10,31 +10,38 @@ from fractions import Fraction
 
 import numpy as np
 
-from ._matrix import as_generator
+from ._matrix import as_generators
+
+
+def is_rational(X) -> bool:
+    """Whether X is an array, or nested lists, of Fractions or of rationals of SymPy (integers among them)."""
+    entries = np.asarray(X)
+    return entries.dtype.kind == "O" and all(
+        isinstance(x, (int, Fraction)) or getattr(x, "is_Rational", False) for x in entries.ravel()
+    )
 
 
 def as_fractions(X, name: str = "X") -> np.ndarray:
-    """Return one square matrix of ints, Fractions, rationals of SymPy, or floats (each is a fraction), exactly."""
-    as_generator(X, name)
+    """Return matrices of ints, Fractions, rationals of SymPy, or floats (each is a fraction) as Fractions."""
+    as_generators(X, name)
     entries = np.asarray(X)
     if entries.dtype.kind == "c":
         entries = entries.real
-    entries = entries.astype(object)
+    if entries.dtype.kind not in "Oiub":
+        entries = entries.astype(np.float64)
     out = np.empty(entries.shape, dtype=object)
-    for where, entry in np.ndenumerate(entries):
-        try:
-            out[where] = _fraction(entry)
-        except (TypeError, ValueError):
-            raise TypeError(f"{name}{list(where)} is {entry!r}; expected an integer or a fraction") from None
+    for where, entry in np.ndenumerate(entries.astype(object)):
+        out[where] = _fraction(entry, f"{name}{list(where)}")
     return out
 
 
-def _fraction(entry) -> Fraction:
-    if isinstance(entry, (int, float, Fraction, np.integer)):
+def _fraction(entry, where: str) -> Fraction:
+    try:
+        if getattr(entry, "is_Rational", False):  # SymPy
+            return Fraction(int(entry.p), int(entry.q))
         return Fraction(entry)
-    if hasattr(entry, "p") and hasattr(entry, "q"):  # rationals of SymPy
-        return Fraction(int(entry.p), int(entry.q))
-    return Fraction(str(entry)) if type(entry).__name__ == "Decimal" else Fraction(entry)
+    except (TypeError, ValueError):
+        raise TypeError(f"{where} is {entry!r}; expected an integer or a fraction") from None
 
 
 def null_space(A: np.ndarray) -> np.ndarray:

@@ -10,8 +10,9 @@ rows, t query position, s key position.
 from .attend import attention
 from .biases import alibi_bias, decay_bias
 from .merge import merge_attention
+from .retain import retention
 from .rotations import apply_rope, apply_rope_2d, apply_rope_nd
 from .weights import attention_weights
 
 __all__ = ["alibi_bias", "apply_rope", "apply_rope_2d", "apply_rope_nd", "attention", "attention_weights",
-           "decay_bias", "merge_attention"]
+           "decay_bias", "merge_attention", "retention"]

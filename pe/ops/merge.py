@@ -63,15 +63,15 @@ def merge_attention(outs: Sequence[ArrayLike] | ArrayLike, lses: Sequence[ArrayL
     >>> bool(np.allclose(out, pe.attention(q, k, v)))
     True
     """
-    outs, lses, dtype = _check.merge(outs, lses)
+    parts, logs, dtype = _check.merge(outs, lses)
     wide = np.float64 if dtype == np.float64 else np.float32
     with np.errstate(all="ignore"):
-        top = np.max(lses, axis=0)
-        weights = np.exp(lses - np.where(top == -np.inf, 0.0, top))
+        top = np.max(logs, axis=0)
+        weights = np.exp(logs - np.where(top == -np.inf, 0.0, top))
         total = sum(weights)                                    # in the order of the parts
         weights /= np.where(total == 0, 1.0, total)
-        merged = np.zeros(outs[0].shape, wide)
-        for out, weight in zip(outs, weights.astype(wide)[..., None], strict=True):
-            np.add(merged, weight * out.astype(wide, copy=False), out=merged, where=weight != 0)
+        merged = np.zeros(parts[0].shape, wide)
+        for part, weight in zip(parts, weights.astype(wide)[..., None], strict=True):
+            np.add(merged, weight * part.astype(wide, copy=False), out=merged, where=weight != 0)
         lse = top + np.log(np.where(top == -np.inf, 1.0, total))
     return merged.astype(dtype, copy=False), lse.astype(wide)

@@ -1,0 +1,67 @@
+"""How a check speaks: `exercise` turns a function that raises `Hint` into one that prints a tick or the hint."""
+
+from __future__ import annotations
+
+import functools
+import reprlib
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+BLANK = "This one still waits for you: put your answer in the place of the three dots and run the cell again."
+
+
+class Hint(Exception):
+    """What an answer gets wrong, said so that the reader can find the right one."""
+
+
+def exercise(check: Callable[[Any], str]) -> Callable[[Any], None]:
+    """Make a public check of one that returns praise or raises `Hint`; the documentation is the check's own."""
+
+    @functools.wraps(check)
+    def checked(answer: Any) -> None:
+        try:
+            if answer is ... or answer is None:
+                raise Hint(BLANK)
+            sign, message = "✓", check(answer)
+        except Hint as hint:
+            sign, message = "→", str(hint)
+        print(textwrap.fill(f"{sign} {message}", width=100, subsequent_indent="  "))
+
+    return checked
+
+
+def call(function: Any, *arguments: Any) -> Any:
+    """Call the reader's function; what goes wrong inside it is a hint. A forgotten answer in it is a blank."""
+    if not callable(function):
+        raise Hint(f"A function is wanted here: hand over its name, without brackets; got {show(function)}.")
+    try:
+        value = function(*arguments)
+    except Exception as error:
+        raise Hint(f"Your function stopped with {type(error).__name__}: {error}.") from error
+    if value is ...:
+        raise Hint(BLANK)
+    if value is None:
+        raise Hint("Your function gives nothing back: does it end in return?")
+    return value
+
+
+def number(value: Any) -> float | None:
+    """Return a real, finite number as a float, and None for anything else; True and False are no numbers."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
+        return None
+    try:
+        real = float(value)
+    except OverflowError:
+        return None
+    return real if np.isfinite(real) else None
+
+
+def show(value: Any) -> str:
+    """Return a short text for whatever the reader gave."""
+    try:
+        return reprlib.repr(value)
+    except Exception:
+        return f"a {type(value).__name__}"
