@@ -25,31 +25,32 @@ from .ops import (
     attention_weights,
     decay_bias,
     merge_attention,
+    retention,
 )
 from .positions import clock, grid_positions, positions_from_lengths, positions_from_mask, sinusoidal
 from .rope import Rope, build_rope_cache
 from .runtime import get_num_threads, isa, set_num_threads, show_config
 from .slopes import alibi_slopes
+from .state import RetentionState
 
 __version__ = "0.1.0"
 
 # These load SciPy, matplotlib or files only when they are first used.
-_LAZY = {
-    **dict.fromkeys(
-        [
-            "Classification", "GroupReport", "check_group_axioms", "classify", "encoding", "group_law_residual",
-            "homomorphism_defect", "transport",
-        ],
-        "generators",
-    ),
-    **{module: module for module in ["explore", "generators", "plot", "reference"]},
-}
+_GENERATORS = [
+    "Classification", "EncodingReport", "Fit", "GroupReport", "JointSpectrum", "axial", "check_encoding",
+    "check_group_axioms", "classify", "commutant", "commute", "complex_matrix", "encoding", "fit_generator",
+    "generator_of", "group_law_residual", "homomorphism_defect", "is_injective", "joint_spectrum", "position_of",
+    "quaternion_matrix", "relativity_residual", "transport",
+]  # fmt: skip
+_MODULES = ["check", "explore", "generators", "plot", "reference"]
+_LAZY = {**dict.fromkeys(_GENERATORS, "generators"), **{module: module for module in _MODULES}}
 
 __all__ = [
-    "Rope", "alibi_bias", "alibi_slopes", "apply_rope", "apply_rope_2d", "apply_rope_nd", "attention",
-    "attention_weights", "build_rope_cache", "clock", "decay_bias", "get_num_threads", "grid_positions", "isa", "merge_attention",
-    "positions_from_lengths", "positions_from_mask", "set_num_threads", "show_config", "sinusoidal", *_LAZY,
-]
+    "RetentionState", "Rope", "alibi_bias", "alibi_slopes", "apply_rope", "apply_rope_2d", "apply_rope_nd",
+    "attention", "attention_weights", "build_rope_cache", "clock", "decay_bias", "get_num_threads",
+    "grid_positions", "isa", "merge_attention", "positions_from_lengths", "positions_from_mask", "retention",
+    "set_num_threads", "show_config", "sinusoidal", *_LAZY,
+]  # fmt: skip
 
 
 def __getattr__(name):

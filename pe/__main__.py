@@ -1,4 +1,4 @@
-"""The command line: the tour, ``generate`` for a language model, ``info`` for how this `pe` was built.
+"""The command line: the tour, ``classify`` for a matrix, ``generate`` for a language model, ``info``.
 
 Bad input of any kind ends with one line on stderr and exit status 2.
 """
@@ -51,6 +51,13 @@ def tour(args):
     take(sys.stdout, args.chapter)
 
 
+def classify(args):
+    """Name a matrix."""
+    from .name_matrix import run
+
+    run(args.matrix, exact=args.exact, as_json=args.json, out=sys.stdout)
+
+
 def generate(args):
     """Continue a prompt with a llama2.c checkpoint."""
     from .generate import run
@@ -70,7 +77,7 @@ def _parser():
     parser = Parser(prog="python -m pe", description="Turn, fade, slide: positional encodings, with live "
                                                      "numbers. Without a command: the tour.")
     parser.set_defaults(command=tour, chapter=None)
-    commands = parser.add_subparsers(title="commands", metavar="{tour,generate,info}")
+    commands = parser.add_subparsers(title="commands", metavar="{tour,classify,generate,info}")
 
     def add(function, summary, description):
         command = commands.add_parser(function.__name__, help=summary, description=description)
@@ -81,6 +88,14 @@ def _parser():
                  "Walk the argument from word order to attention. Every number is computed as you read. The "
                  "whole tour also writes turn-fade-slide.html into the current folder.")
     option("--chapter", type=_chapter, metavar="N", help="only chapter N; writes no file")
+
+    option = add(classify, "what a matrix does as a generator: turn, fade, slide ...",
+                 "Name what exp(uX) does for a square matrix X, with the evidence, a sentence and a small phase "
+                 "portrait.")
+    option("matrix", metavar="MATRIX",
+           help='rows between semicolons, as in "0 1; 0 0"; or a .npy file, or a .json file of nested lists')
+    option("--exact", action="store_true", help="take the numbers as exact fractions; nothing is rounded")
+    option("--json", action="store_true", help="print one JSON object")
 
     option = add(generate, "text from a llama2.c checkpoint",
                  "Run a llama2.c checkpoint (version 0) with NumPy for the matrix products and pe for rope "

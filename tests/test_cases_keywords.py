@@ -1,4 +1,4 @@
-"""Faults that other libraries have had, met through windows, caps, sinks, segments, lengths and clocks.
+"""Faults that other libraries have had, met through windows, caps, sinks, segments, lengths, clocks, parts.
 
 `test_cases` has the same faults without these keywords; the numbers are worked out by hand or to 50 digits.
 """
@@ -66,6 +66,22 @@ def test_c17_neighbouring_clock_times_do_not_tie(dtype):
     q, k, v = np.zeros((1, 2), dtype), np.zeros((2, 2), dtype), np.eye(2, dtype=dtype)
     weights = pe.attention(q, k, v, clock=([2.0**40 + 2], [2.0**40, 2.0**40 + 0.5]))[0]
     near(weights, np.array([1, np.exp(0.5)]) / (1 + np.exp(0.5)), 1e-6)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_c19_fades_are_relative(dtype):
+    """e^-0.3 cos 6 at t = 10000: a factor of its own on q and on k would be 0 and infinite by then."""
+    q, v, rope = np.array([[1, 0]] * 2, dtype), np.array([[1], [0]], dtype), pe.Rope(2, freqs=[2.0])
+    for t in (9, 888, 10_000, 10**7):
+        out = pe.retention(q, q, v, rate=0.1, rope=rope, positions=[t - 3, t], scale=1.0)
+        near(out[1], [0.711312], 5e-7)
+    one, wide = np.array([[1, 0]], dtype), np.array([[2.0]])
+    turned = [pe.apply_rope_nd(one, [[p]], wide, rate=np.array([[sign * 0.1]])).astype(float)
+              for p, sign in ((12, 1), (9, -1))]
+    wanted = pytest.approx(np.exp(-0.3) * np.cos(6), rel=4 * REACH[dtype.name])
+    assert (turned[0] @ turned[1].T).item() == wanted
+    with pytest.raises(ValueError, match="rate times positions reaches"):       # the split form says so
+        pe.apply_rope_nd(one, [[10_000]], wide, rate=np.array([[0.1]]))
 
 
 # E. Masks and softmax
@@ -271,6 +287,22 @@ def test_c63_parts_of_the_keys_merge_into_the_whole(dtype):
     merged = pe.merge_attention(*zip(*parts, strict=True))
     near(merged[0], whole.astype(float), 1e-6)
     near(merged[1], lse.astype(float), 1e-6)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("rate", [0.0, 0.05, 30.0])
+def test_c63_chunks_of_a_retention_are_the_whole(rate, dtype):
+    q, k, v = (normal(2, 50, 8, dtype=dtype, seed=seed) for seed in range(3))
+    keywords = {"rate": [rate, 0.01], "rope": pe.Rope(8), "return_state": True}
+    whole, last = pe.retention(q, k, v, **keywords)
+    for cuts in ([7, 8, 33], list(range(1, 50))):
+        parts, state = [], None
+        for part in zip(*(np.split(a, cuts, axis=1) for a in (q, k, v)), strict=True):
+            out, state = pe.retention(*part, state=state, **keywords)
+            parts.append(out)
+        near(np.concatenate(parts, axis=1), whole.astype(float), 1e-5 if dtype == np.float32 else 1e-12)
+        near(state.S, last.S.astype(float), 1e-5 if dtype == np.float32 else 1e-12)
+        assert state.position == last.position == 49
 
 
 # G. Dtypes, lengths and shapes

@@ -18,8 +18,8 @@ from pe._check import keywords
 PAGE = Path(__file__).parents[1] / "docs" / "coming-from.md"
 OPS = [pytest.param(pe, id="pe"), pytest.param(pe.reference, id="twin")]
 OWN = {name for op in (pe.attention, pe.apply_rope, pe.apply_rope_2d, pe.alibi_bias, pe.decay_bias,
-                       pe.alibi_slopes, pe.Rope) for name in inspect.signature(op).parameters}
-OPERANDS = {"q", "k", "v", "slopes", "rate", "outs", "lses", "form", "bits"}
+                       pe.retention, pe.alibi_slopes, pe.Rope) for name in inspect.signature(op).parameters}
+OPERANDS = {"q", "k", "v", "slopes", "outs", "lses", "form"}
 MEAN_OF_VALUES = {"jax_masked_rows": "masked", "mlx_masked_rows": "masked", "mlx_causal_more_queries": None}
 
 

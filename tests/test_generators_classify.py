@@ -375,8 +375,10 @@ def test_tolerances_are_positive(options):
         classify([[0]], **options)
     with pytest.raises(TypeError):
         classify([[0]], rtol="tight")
-    with pytest.raises(TypeError):
-        classify([[0]], method="exact")
+    with pytest.raises(TypeError, match="exact"):
+        classify([[0]], method="exact", rtol=1e-3)
+    with pytest.raises(ValueError, match="method is 'symbolic'"):
+        classify([[0]], method="symbolic")
 
 
 def test_case_45_float32_brings_its_own_rounding():

@@ -114,6 +114,19 @@ def attend(M, N, D, V, dtype, *extras, **keywords):
     return values | {name: options[name] for name in extras if name != "rope"}, keywords
 
 
+def retain(M, N, D, V, dtype, *extras, **keywords):
+    """Grouped heads: four read two, at rates of their own or, with positions, one for each key head."""
+    if "rope" in extras:
+        D = planes(D)
+        keywords["rope"] = pe.Rope(D, layout="half", base=100.0)
+    values = {"q": normal(2, 4, M, D, dtype=dtype), "k": normal(2, 2, M, D, dtype=dtype, seed=1),
+              "v": normal(1, 2, M, V, dtype=dtype, seed=2)}
+    rate = np.array([0.5, 0.3] if "positions" in extras else [0.5, 0.25, 0.125, 1.0], "f4")
+    options = {"rate": rate, "positions": np.cumsum(abs(normal(2, 2, M)), -1),
+               "clock": np.cumsum(abs(normal(2, 1, M)), -1)}
+    return values | {name: options[name] for name in ("rate", *extras) if name != "rope"}, keywords
+
+
 def decode(M, *others, **keywords):
     """At most two queries: too few to fill a tile."""
     return attend(min(M, 2), *others, **keywords)
@@ -145,6 +158,9 @@ CALLS = {
     "attention-everything": ("attention", lambda *a: attend(*a, *EVERYTHING, **FULL)),
     "attention-decode": ("attention", partial(decode, **FULL)),
     "attention-decode-everything": ("attention", lambda *a: decode(*a, *EVERYTHING, **FULL)),
+    "retention": ("retention", retain),
+    "retention-rope": ("retention", lambda *a: retain(*a, "rope", "positions")),
+    "retention-clock": ("retention", lambda *a: retain(*a, "rope", "clock", scale=-0.5)),
 }
 
 
@@ -338,7 +354,8 @@ def test_sizes(name, isa, dtype, size):
 # Calls long enough that several threads take part, some of them with few queries, whose keys are cut into
 # parts: by shape, and never by the number of threads
 BIG = {**dict.fromkeys(["rope", "tables", "2d", "nd"], (500, 0, 64, 0)), "decay": (200, 300, 0, 0),
-       "alibi": (200, 300, 0, 0), "attention": (90, 150, 32, 32)}
+       "alibi": (200, 300, 0, 0), "attention": (90, 150, 32, 32),
+       "retention": (90, 0, 32, 32)}
 FEW_QUERIES = 3, 1600, 16, 16
 
 

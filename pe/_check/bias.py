@@ -85,7 +85,7 @@ def _lead(shapes):
     counts = {len(shape) for shape in shapes.values() if shape}
     text = ", ".join(f"{name} {shape}" for name, shape in shapes.items() if shape)
     if len(counts) > 1:
-        few, many = (pick(filter(shapes.get, shapes), key=lambda name: len(shapes[name])) for pick in (min, max))
+        few, *_, many = sorted(filter(shapes.get, shapes), key=lambda name: len(shapes[name]))
         index = (fitting_index(shapes[few], shapes[many])
                  or str(["None"] * (max(counts) - min(counts)) + [":"] * min(counts)).replace("'", ""))
         rows = ", :" if "positions" in few or "clock" in few else ""

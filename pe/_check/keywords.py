@@ -111,9 +111,8 @@ _MERGE = _table(
     ("pe takes lses, natural logarithms, one for each row of outs", "lse_partial lse softmax_lse lse_list"),
     ("give the sinks to one of the parts, attention(..., sinks=)", "sinks sink"),
 )
-_WEIGHTS = _ATTENTION | _table(
-    ("the result is the weights alone; pe.attention has these",
-     "v value return_lse return_residual return_softmax_lse return_logsumexp out num_threads"),
+_WEIGHTS = {peer: advice for peer, advice in _ATTENTION.items() if advice != "pe takes return_lse="} | _table(
+    ("the result is the weights alone; pe.attention has these", "v value return_lse out num_threads"),
     ('pe takes stage="scores", "softcapped", "biased" or "weights"',
      "qk_matmul_output_mode output need_weights"),
 )

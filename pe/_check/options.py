@@ -28,7 +28,8 @@ def number(name, value):
         value = value[()]
     if not isinstance(value, int | float | np.integer | np.floating) or isinstance(value, bool):
         held = getattr(value, "ndim", None) == 0 and not isinstance(value, np.generic)
-        raise TypeError(f"{name} is {shown(value)}; expected one real number{f': float({name})' if held else ''}")
+        raise TypeError(f"{name} is {shown(value)}; expected one real number"
+                        + (f": float({name})" if held else ""))
     try:
         number = float(value)
     except OverflowError:

@@ -1,4 +1,4 @@
-"""How a check speaks: `exercise` turns a function that raises `Hint` into one that prints a tick or the hint."""
+"""How a check speaks: `exercise` turns a function that raises `Hint` into one that prints tick or hint."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-BLANK = "This one still waits for you: put your answer in the place of the three dots and run the cell again."
+BLANK = "This one waits for you: put your answer in the place of the three dots and run the cell again."
 
 
 class Hint(Exception):
@@ -18,7 +18,7 @@ class Hint(Exception):
 
 
 def exercise(check: Callable[[Any], str]) -> Callable[[Any], None]:
-    """Make a public check of one that returns praise or raises `Hint`; the documentation is the check's own."""
+    """Turn a check that returns praise or raises `Hint` into the public one, of the same documentation."""
 
     @functools.wraps(check)
     def checked(answer: Any) -> None:
@@ -34,9 +34,9 @@ def exercise(check: Callable[[Any], str]) -> Callable[[Any], None]:
 
 
 def call(function: Any, *arguments: Any) -> Any:
-    """Call the reader's function; what goes wrong inside it is a hint. A forgotten answer in it is a blank."""
+    """Call the reader's function; an error inside it becomes a hint, and three dots from it are a blank."""
     if not callable(function):
-        raise Hint(f"A function is wanted here: hand over its name, without brackets; got {show(function)}.")
+        raise Hint(f"Give the function itself here, its name without brackets; got {show(function)}.")
     try:
         value = function(*arguments)
     except Exception as error:
@@ -61,7 +61,4 @@ def number(value: Any) -> float | None:
 
 def show(value: Any) -> str:
     """Return a short text for whatever the reader gave."""
-    try:
-        return reprlib.repr(value)
-    except Exception:
-        return f"a {type(value).__name__}"
+    return reprlib.repr(value)

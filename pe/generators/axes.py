@@ -1,9 +1,9 @@
 """Several axes: R_p = exp(p_1 B_1 + ... + p_k B_k), one generator for each coordinate of a position.
 
-Source document 2 asks what two coordinates need: that the product of two positions depends on their difference
-(relativity), and that the position can be read back (invertibility). Relativity holds if every B is skew and they
-commute; for real positions commuting is necessary as well, since the terms of second order in x and y differ by
-the commutator.
+Source document 2 asks what two coordinates need: that the product of two positions depends on their
+difference (relativity), and that the position can be read back (invertibility). Relativity holds if every B
+is skew and they commute; for real positions commuting is necessary as well, since the terms of second order
+in x and y differ by the commutator.
 """
 
 from __future__ import annotations
@@ -215,8 +215,8 @@ def commutant(B, *, within=None, method: str = "auto") -> np.ndarray:
     Returns
     -------
     ndarray, shape (dimension, n, n)
-        float64, orthonormal in the Frobenius product if `within` is not given; or Fractions, one free coefficient
-        equal to 1 in each.
+        float64, orthonormal in the Frobenius product if `within` is not given; or Fractions, one free
+        coefficient equal to 1 in each.
 
     Examples
     --------
@@ -258,8 +258,8 @@ class JointSpectrum:
     """The planes that a commuting family turns, and how fast each axis turns them.
 
     B_a = basis (freqs[a, 0] J (+) freqs[a, 1] J (+) ...) basis^T. So x @ basis, turned by
-    ``apply_rope_nd(x @ basis, positions, freqs)``, is R_p x in the coordinates of the planes, and scores are those
-    of exp(p . B).
+    ``apply_rope_nd(x @ basis, positions, freqs)``, is R_p x in the coordinates of the planes, and scores
+    are those of exp(p . B).
 
     Attributes
     ----------
@@ -295,7 +295,8 @@ def joint_spectrum(Bs) -> JointSpectrum:
     Parameters
     ----------
     Bs : array_like, shape (n_axes, n, n)
-        Skew generators that commute. If they do not, the planes are the best found and `residual` is not small.
+        Skew generators that commute. If they do not, the planes are the best found and `residual` is not
+        small.
 
     Returns
     -------
@@ -309,8 +310,9 @@ def joint_spectrum(Bs) -> JointSpectrum:
 
     Notes
     -----
-    A generic combination of the axes has the planes of all of them, so its real Schur form is the common basis.
-    k independent axes need n >= 2k: that is why source document 2 finds nothing in 3 x 3 and a solution in 4 x 4.
+    A generic combination of the axes has the planes of all of them, so its real Schur form is the common
+    basis. k independent axes need n >= 2k: that is why source document 2 finds nothing in 3 x 3 and a
+    solution in 4 x 4.
 
     Examples
     --------
@@ -333,7 +335,9 @@ def joint_spectrum(Bs) -> JointSpectrum:
             basis[:, [2 * plane, 2 * plane + 1]] = basis[:, [2 * plane + 1, 2 * plane]]
             freqs[:, plane] *= -1
     order = np.argsort(-np.linalg.norm(freqs, axis=0), kind="stable")
-    columns = np.concatenate([np.column_stack([2 * order, 2 * order + 1]).ravel(), np.arange(2 * len(order), n)])
+    columns = np.concatenate(
+        [np.column_stack([2 * order, 2 * order + 1]).ravel(), np.arange(2 * len(order), n)]
+    )
     basis, freqs = basis[:, columns], freqs[:, order] + 0.0
     return JointSpectrum(basis, freqs, _leftover(unit, basis)[1])
 
@@ -356,12 +360,12 @@ def is_injective(Bs, domain: str = "real") -> bool:
 
     Notes
     -----
-    Over the integers the question is whether a vector of them makes every plane turn by whole turns. In floating
-    point "whole" means to rounding, and vectors are looked for up to 2^(39 / (n_axes + 1)) an axis, because
-    beyond that some vector always comes as close as rounding.
+    Over the integers the question is whether a vector of them makes every plane turn by whole turns. In
+    floating point "whole" means to rounding, and vectors are looked for up to 2^(39 / (n_axes + 1)) an
+    axis, because beyond that some vector always comes as close as rounding.
 
-    Two axes in a plane are proportional, so x and y are lost in x + c y for real positions; for integers x + y
-    loses them and x + sqrt(2) y does not.
+    Two axes in a plane are proportional, so x and y are lost in x + c y for real positions; for integers x
+    + y loses them and x + sqrt(2) y does not.
 
     Examples
     --------
@@ -380,15 +384,17 @@ def is_injective(Bs, domain: str = "real") -> bool:
         sizes = np.linalg.norm(family, axis=(1, 2))
         if not np.all(sizes):
             return False
-        return int(np.linalg.matrix_rank((family / sizes[:, None, None]).reshape(len(family), -1))) == len(family)
+        return int(np.linalg.matrix_rank((family / sizes[:, None, None]).reshape(len(family), -1))) == len(
+            family
+        )
     return not has_period(_commuting(Bs).freqs / (2 * np.pi))
 
 
 def position_of(R, Bs) -> np.ndarray:
     """Read the position p off R = exp(p . B): the invertibility of source document 2.
 
-    Every plane is a clock hand that wraps. The slowest are read first and tell the faster ones how often they have
-    wrapped, as the hour hand does for the minute hand.
+    Every plane is a clock hand that wraps. The slowest are read first and tell the faster ones how often
+    they have wrapped, as the hour hand does for the minute hand.
 
     Parameters
     ----------
@@ -430,14 +436,18 @@ def position_of(R, Bs) -> np.ndarray:
         position = np.linalg.lstsq(freqs[: count + 1], angles[: count + 1], rcond=1e-12)[0]
     miss = float(np.linalg.norm(_at(_family(Bs), position) - matrix))
     if miss > 1e-6 * np.sqrt(len(matrix)):
-        raise ValueError(f"no position found whose matrix is R: the nearest found, {position}, misses by {miss:.3g}")
+        raise ValueError(
+            f"no position found whose matrix is R: the nearest found, {position}, misses by {miss:.3g}"
+        )
     return position
 
 
 def _family(Bs, name: str = "Bs") -> np.ndarray:
     matrices, _ = as_generators(Bs, name)
     if matrices.ndim != 3:
-        raise ValueError(f"{name} has shape {matrices.shape}; expected one matrix for each axis, (n_axes, n, n)")
+        raise ValueError(
+            f"{name} has shape {matrices.shape}; expected one matrix for each axis, (n_axes, n, n)"
+        )
     return matrices
 
 

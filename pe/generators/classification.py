@@ -164,8 +164,8 @@ class Classification:
     def distance_to_defective(self) -> float:
         """How small a change of X (in the spectral norm) can make it defective, from above; inf for n < 2.
 
-        On the way two eigenvalues have to meet: the least, over pairs, of the largest distance on the line between
-        them at which X - zI stays from singular.
+        On the way two eigenvalues have to meet: the least, over pairs, of the largest distance on the line
+        between them at which X - zI stays from singular.
         """
         return 0.0 if self.is_defective else distance_to_defective(self.generator)
 

@@ -76,8 +76,9 @@ def classify(X, *, rtol: float | None = None, horizon: float | None = None, meth
         [[1e-16]] explodes, unless the horizon says that nobody will see it.
     method : {"auto", "exact"}, default "auto"
         "exact" takes every entry as the rational number that it is - integers, Fractions, rationals of SymPy, and
-        floats too, which truthfully makes [[-1, 1e-20], [0, -1]] a fading slide - and decides without rounding.
-        It takes no tolerance. "auto" does so for arrays of Fractions, if no tolerance is given and n <= 32.
+        floats too, which truthfully makes [[-1, 1e-20], [0, -1]] a fading slide - and decides without
+        rounding. It takes no tolerance. "auto" does so for arrays of Fractions, if no tolerance is given
+        and n <= 32.
 
     Returns
     -------
@@ -86,8 +87,8 @@ def classify(X, *, rtol: float | None = None, horizon: float | None = None, meth
     Raises
     ------
     ValueError
-        X is not square, not finite, rtol is not between 0 and 1, horizon is not positive and finite, or method is
-        unknown.
+        X is not square, not finite, rtol is not between 0 and 1, horizon is not positive and finite, or
+        method is unknown.
     TypeError
         X is not real numbers (for "exact": not rational ones), or "exact" is given a tolerance.
 

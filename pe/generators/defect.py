@@ -17,14 +17,14 @@ def distance_to_defective(X: np.ndarray) -> float:
 
     Notes
     -----
-    The distance is the level at which two components of the pseudospectrum of X first touch. Two eigenvalues are
-    joined by a straight line here; the true saddle lies beside it, at that height or below. The midpoint alone can
-    be far too low, where a third eigenvalue sits on it.
+    The distance is the level at which two components of the pseudospectrum of X first touch. Two
+    eigenvalues are joined by a straight line here; the true saddle lies beside it, at that height or below.
+    The midpoint alone can be far too low, where a third eigenvalue sits on it.
 
     References
     ----------
-    Alam, Bora, Byers and Overton (2011), Characterization and construction of the nearest defective matrix via
-    coalescence of pseudospectral components.
+    Alam, Bora, Byers and Overton (2011), Characterization and construction of the nearest defective matrix
+    via coalescence of pseudospectral components.
     """
     n = len(X)
     if n < 2:
@@ -40,7 +40,9 @@ def distance_to_defective(X: np.ndarray) -> float:
         return np.linalg.svd(T - z[..., None, None] * np.eye(n), compute_uv=False)[..., -1]
 
     # Along a line sigma_min rises and falls; coarse tops first, exact ones for the lowest of them.
-    tops = sorted((float(np.max(samples := height(i, j, POINTS))), i, j, int(np.argmax(samples))) for i, j in pairs)
+    tops = sorted(
+        (float(np.max(samples := height(i, j, POINTS))), i, j, int(np.argmax(samples))) for i, j in pairs
+    )
     best = np.inf
     for coarse, i, j, at in tops:
         if coarse >= best:

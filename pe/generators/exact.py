@@ -1,7 +1,7 @@
 """Linear algebra and polynomials over the rational numbers, without rounding.
 
-Polynomials are lists of Fractions, constant term first, without zeros at the end; [] is zero. Matrices are object
-arrays of Fractions.
+Polynomials are lists of Fractions, constant term first, without zeros at the end; [] is zero. Matrices are
+object arrays of Fractions.
 """
 
 from __future__ import annotations

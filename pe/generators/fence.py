@@ -33,8 +33,8 @@ class EncodingReport:
     Attributes
     ----------
     linear : bool
-        The score is linear in the query and in the key, up to a bias: q^T M(t, s) k + b(t, s); and M and b come
-        from finitely many coordinates, as a map of the query times a map of the key.
+        The score is linear in the query and in the key, up to a bias: q^T M(t, s) k + b(t, s); and M and b
+        come from finitely many coordinates, as a map of the query times a map of the key.
     relative : bool
         It depends on the gap t - s only. False also where it was not reached, because an earlier one failed.
     continuous : bool
@@ -83,8 +83,9 @@ class _Outside(Exception):
 def check_encoding(score: Callable, *, dim: int | None = None) -> EncodingReport:
     """Find the generator behind a score, or the assumption that it breaks.
 
-    Linear, relative and continuous encodings are exp(uX); this tries the three on values, in that order, and then
-    recovers X. A finding "inside" is up to what was tried: gaps of both signs, to about 12 positions.
+    Linear, relative and continuous encodings are exp(uX); this tries the three on values, in that order,
+    and then recovers X. A finding "inside" is up to what was tried: gaps of both signs, to about 12
+    positions.
 
     Parameters
     ----------
@@ -107,10 +108,10 @@ def check_encoding(score: Callable, *, dim: int | None = None) -> EncodingReport
 
     Notes
     -----
-    An additive bias counts: a bias b(u) is a score of two or more spare coordinates (ALiBi: the slide). What no
-    finite number of coordinates gives, such as log distance, breaks linearity in that sense. -|t - s| is two
-    half-lines glued at 0: its causal half is a slide, both together are not in the family. Gates that depend on
-    the content are outside, but a clock that they move (t as a running sum of steps) is not.
+    An additive bias counts: a bias b(u) is a score of two or more spare coordinates (ALiBi: the slide).
+    What no finite number of coordinates gives, such as log distance, breaks linearity in that sense. -|t -
+    s| is two half-lines glued at 0: its causal half is a slide, both together are not in the family. Gates
+    that depend on the content are outside, but a clock that they move (t as a running sum of steps) is not.
 
     Examples
     --------
@@ -143,8 +144,9 @@ def check_encoding(score: Callable, *, dim: int | None = None) -> EncodingReport
             width=probe.dim,
         )
     answer = classify(generator, rtol=1e-7, horizon=GAPS * STEP)
-    return EncodingReport(**kept, generator=generator, classification=answer, breaks="", counterexample={},
-                          width=probe.dim)
+    return EncodingReport(
+        **kept, generator=generator, classification=answer, breaks="", counterexample={}, width=probe.dim
+    )
 
 
 class _Probe:
@@ -172,7 +174,9 @@ class _Probe:
             raise TypeError(f"score returned {value!r}; expected one real number")
         value = float(value.reshape(()))
         if not np.isfinite(value):
-            raise ValueError(f"score is {value} at t = {t}, s = {s}; expected finite scores: leave out the mask")
+            raise ValueError(
+                f"score is {value} at t = {t}, s = {s}; expected finite scores: leave out the mask"
+            )
         return value
 
     def vectors(self, count):
@@ -262,7 +266,10 @@ def _continuous(probe):
                 low, left = middle, value
         if abs(right - left) > max(0.1 * first, 1e-4 * (1 + abs(left))):
             raise _Outside(
-                "continuous", "not continuous: the score jumps", gap=round(float(high), 9), jump=float(right - left)
+                "continuous",
+                "not continuous: the score jumps",
+                gap=round(float(high), 9),
+                jump=float(right - left),
             )
     for u in (0.3, 1.7, 4.1):  # still relative at fractions?
         _same_gap(probe, q, k, (u, 0.0), (u + 0.6, 0.6))

@@ -16,8 +16,8 @@ from .transport import transport
 
 CLEAR = 100.0
 """The order of a fit is where the singular values fall by this factor at once. Measured on 64 to 256 samples: sums of
-turns, fades and slides fall by 300 and more at their order, log distance, 1 / (1 + u) and square roots never by
-more than 20."""
+turns, fades and slides fall by 300 and more at their order, log distance, 1 / (1 + u) and square roots
+never by more than 20."""
 
 FLOOR = 1e-15
 """Singular values below this part of the largest are rounding."""
@@ -35,8 +35,8 @@ def generator_of(A, step: float = 1.0) -> np.ndarray:
     Parameters
     ----------
     A : array_like, shape (n, n), or callable
-        The transport over one step; or the function t -> A(t), which is then also checked at t = 0 and for the
-        group law, and asked at smaller steps until turns cannot hide.
+        The transport over one step; or the function t -> A(t), which is then also checked at t = 0 and for
+        the group law, and asked at smaller steps until turns cannot hide.
     step : float, default 1
         The gap at which A was taken.
 
@@ -47,14 +47,14 @@ def generator_of(A, step: float = 1.0) -> np.ndarray:
     Raises
     ------
     ValueError
-        A is singular (an exponential never is); A flips, so that its powers exist for integers only; A turns by
-        half a turn, which both directions explain; or the function A is not a one-parameter group.
+        A is singular (an exponential never is); A flips, so that its powers exist for integers only; A
+        turns by half a turn, which both directions explain; or the function A is not a one-parameter group.
 
     Notes
     -----
-    A matrix shows a turn only up to whole turns (aliasing): of all frequencies theta + 2 pi k / step the one with
-    |theta| step < pi is returned. cos 7u and cos (7 - 2 pi) u agree at every integer. Exactly one X belongs to the
-    whole family A(t), not to one step.
+    A matrix shows a turn only up to whole turns (aliasing): of all frequencies theta + 2 pi k / step the
+    one with |theta| step < pi is returned. cos 7u and cos (7 - 2 pi) u agree at every integer. Exactly one
+    X belongs to the whole family A(t), not to one step.
 
     Examples
     --------
@@ -72,8 +72,8 @@ def generator_of(A, step: float = 1.0) -> np.ndarray:
 
     References
     ----------
-    Hall, Lie Groups, Lie Algebras, and Representations, chapter 2. Higham, Functions of Matrices, chapter 11 (the
-    principal logarithm).
+    Hall, Lie Groups, Lie Algebras, and Representations, chapter 2. Higham, Functions of Matrices, chapter
+    11 (the principal logarithm).
     """
     if isinstance(step, bool) or not isinstance(step, (int, float, np.integer, np.floating)):
         raise TypeError(f"step is {step!r}; expected a positive number")
@@ -109,7 +109,11 @@ def generator_from(A: np.ndarray) -> np.ndarray:
     X = np.ascontiguousarray(X.real)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        miss = float(np.linalg.norm(transport(X, 1.0) - A) / np.linalg.norm(A)) if np.all(np.isfinite(X)) else np.inf
+        miss = (
+            float(np.linalg.norm(transport(X, 1.0) - A) / np.linalg.norm(A))
+            if np.all(np.isfinite(X))
+            else np.inf
+        )
     if not miss < 1e-6:
         raise ValueError(f"A has no readable logarithm: its exponential misses A by {miss:.3g}")
     return X
@@ -185,8 +189,8 @@ class Fit:
 def fit_generator(scores, *, order: int | None = None) -> Fit:
     """Find the generator behind scores at the gaps 0, 1, 2, ...
 
-    Scores of the family are query^T exp(uX) key: sums of polynomials times fades times turns. As a sequence they
-    obey a linear recurrence, so that the Hankel matrix of the samples has a finite rank, the order.
+    Scores of the family are query^T exp(uX) key: sums of polynomials times fades times turns. As a sequence
+    they obey a linear recurrence, so that the Hankel matrix of the samples has a finite rank, the order.
 
     Parameters
     ----------
@@ -206,10 +210,10 @@ def fit_generator(scores, *, order: int | None = None) -> Fit:
 
     Notes
     -----
-    Outside are log distance, T5's buckets, 1 / (1 + u), square roots: their singular values fall slowly and without
-    end, so that every order is only an approximation, whose residual is reported. A turn much slower than the
-    window looks like a constant or a slide: 64 samples of RoPE's eight planes show order 10 and not 16. Turns
-    are known up to aliasing, |theta| < pi.
+    Outside are log distance, T5's buckets, 1 / (1 + u), square roots: their singular values fall slowly and
+    without end, so that every order is only an approximation, whose residual is reported. A turn much
+    slower than the window looks like a constant or a slide: 64 samples of RoPE's eight planes show order 10
+    and not 16. Turns are known up to aliasing, |theta| < pi.
 
     Examples
     --------
@@ -223,14 +227,16 @@ def fit_generator(scores, *, order: int | None = None) -> Fit:
 
     References
     ----------
-    Ho and Kalman (1966); Kung (1978), a new identification method via singular value decomposition (the Hankel
-    matrix); Hua and Sarkar (1990), the matrix pencil method.
+    Ho and Kalman (1966); Kung (1978), a new identification method via singular value decomposition (the
+    Hankel matrix); Hua and Sarkar (1990), the matrix pencil method.
     """
     samples = np.asarray(scores)
     if samples.dtype.kind not in "iuf":
         raise TypeError(f"scores has dtype {samples.dtype}; expected real numbers")
     if samples.ndim != 1 or len(samples) < 4:
-        raise ValueError(f"scores has shape {samples.shape}; expected (N,) with N >= 4: gaps 0, 1, ..., N - 1")
+        raise ValueError(
+            f"scores has shape {samples.shape}; expected (N,) with N >= 4: gaps 0, 1, ..., N - 1"
+        )
     samples = samples.astype(np.float64)
     if not np.all(np.isfinite(samples)):
         raise ValueError(f"scores[{np.flatnonzero(~np.isfinite(samples))[0]}] is not finite")
@@ -238,7 +244,9 @@ def fit_generator(scores, *, order: int | None = None) -> Fit:
         if isinstance(order, bool) or not isinstance(order, (int, np.integer)):
             raise TypeError(f"order is {order!r}; expected an integer")
         if not 1 <= order <= len(samples) // 2:
-            raise ValueError(f"order is {order}; {len(samples)} samples show orders from 1 to {len(samples) // 2}")
+            raise ValueError(
+                f"order is {order}; {len(samples)} samples show orders from 1 to {len(samples) // 2}"
+            )
     if not np.any(samples):
         nothing = np.zeros((1, 1))
         return Fit(nothing, np.zeros(1), np.zeros(1), 1, 0.0, True, classify(nothing))
@@ -314,7 +322,7 @@ def _order(sigma: np.ndarray) -> tuple[int, str]:
             return order, ""
     approximate = int(np.count_nonzero(sigma > NOISE))
     if approximate >= max(4, len(sigma) // 3):
-        return approximate, "no recurrence of few terms: noise, a table, or jumps"
+        return max(1, len(sigma) // 4), "no recurrence of few terms: noise, a table, or jumps"
     return approximate, "singular values fall without end: every order is an approximation"
 
 

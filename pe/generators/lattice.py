@@ -22,7 +22,8 @@ def has_period(turns: np.ndarray) -> bool:
     Notes
     -----
     One plane after the other leaves a coarser lattice of periods; its basis comes from the short vectors of a
-    lattice in which a large weight makes every turn that is not whole long (Lenstra, Lenstra and Lovasz 1982).
+    lattice in which a large weight makes every turn that is not whole long (Lenstra, Lenstra and Lovasz
+    1982).
     """
     periods = [[int(i == a) for i in range(len(turns))] for a in range(len(turns))]
     reach = 2.0 ** (BITS / (len(turns) + 1))
@@ -44,7 +45,9 @@ def _relations(numbers, sizes, plane, reach):
     weight = 2**52
     rows = []
     for i, (number, size) in enumerate(zip(numbers, sizes, strict=True)):
-        rows.append([size * (i == j) for j in range(len(numbers))] + [round(weight * (number - round(number)))])
+        rows.append(
+            [size * (i == j) for j in range(len(numbers))] + [round(weight * (number - round(number)))]
+        )
     rows.append([0] * len(numbers) + [weight])
     found = []
     for row in _short_basis(rows):

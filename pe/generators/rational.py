@@ -1,11 +1,12 @@
 """classify without rounding: the Jordan structure of a rational matrix.
 
-No root is needed for the structure. The characteristic polynomial splits into square-free factors; for such a factor
-g the null spaces of g(X)^j, and on each the characteristic polynomial once more, tell for every root how many chains
-reach grade j. Roots of one structure stay together in one polynomial, whether it is irreducible or not.
+No root is needed for the structure. The characteristic polynomial splits into square-free factors; for such
+a factor g the null spaces of g(X)^j, and on each the characteristic polynomial once more, tell for every
+root how many chains reach grade j. Roots of one structure stay together in one polynomial, whether it is
+irreducible or not.
 
-Only then come the numbers. How many roots are zero, real or imaginary is counted (Sturm), so that the computed roots
-need just be good enough to tell which; gamma and theta are right to the last bit of a float.
+Only then come the numbers. How many roots are zero, real or imaginary is counted (Sturm), so that the
+computed roots need just be good enough to tell which; gamma and theta are right to the last bit of a float.
 """
 
 from __future__ import annotations

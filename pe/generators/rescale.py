@@ -1,9 +1,9 @@
 """Longer contexts, as an edit of the imaginary parts of a generator: PI, NTK and YaRN.
 
-Each takes a generator whose turns were trained over some context and slows some of them down, in whatever basis
-they are; real parts and slides stay as they are. On RoPE it gives the frequencies that the papers write down for
-it. What a method does besides to the scores (YaRN's factor 0.1 ln(factor) + 1 on queries and keys) is no change
-of the generator and is left to `pe.Rope(..., amplitude=)`.
+Each takes a generator whose turns were trained over some context and slows some of them down, in whatever
+basis they are; real parts and slides stay as they are. On RoPE it gives the frequencies that the papers
+write down for it. What a method does besides to the scores (YaRN's factor 0.1 ln(factor) + 1 on queries and
+keys) is no change of the generator and is left to `pe.Rope(..., amplitude=)`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ def pi(X, factor: float) -> np.ndarray:
 
     References
     ----------
-    Chen et al., Extending Context Window of Large Language Models via Position Interpolation (arXiv:2306.15595).
+    Chen et al., Extending Context Window of Large Language Models via Position Interpolation
+    (arXiv:2306.15595).
     """
     factor = _at_least_one(factor, "factor")
     return _edit(X, lambda theta: theta / factor)
@@ -96,8 +97,8 @@ def yarn(X, factor: float, *, context: float, beta_fast: float = 32.0, beta_slow
     context : float
         Positions in the context of training.
     beta_fast, beta_slow : float, default 32 and 1
-        A plane that turns more often than `beta_fast` over the context stays; less often than `beta_slow`, its
-        frequency is divided by `factor`.
+        A plane that turns more often than `beta_fast` over the context stays; less often than `beta_slow`,
+        its frequency is divided by `factor`.
 
     Returns
     -------
@@ -105,8 +106,8 @@ def yarn(X, factor: float, *, context: float, beta_fast: float = 32.0, beta_slow
 
     Notes
     -----
-    As in the authors' code the ramp is linear in the number of the plane, and its ends are whole planes. The factor
-    on queries and keys is no part of it: see `pe.Rope`, `amplitude`.
+    As in the authors' code the ramp is linear in the number of the plane, and its ends are whole planes.
+    The factor on queries and keys is no part of it: see `pe.Rope`, `amplitude`.
 
     Examples
     --------
@@ -131,7 +132,9 @@ def yarn(X, factor: float, *, context: float, beta_fast: float = 32.0, beta_slow
         ladder = np.unique(np.round(np.log(fastest / theta), 9))
         step = np.log(fastest / slowest) / (len(ladder) - 1)
         if np.max(np.abs(ladder / step - np.arange(len(ladder)))) > 1e-6:
-            raise ValueError("X has frequencies without a constant ratio; yarn counts planes on such a ladder")
+            raise ValueError(
+                "X has frequencies without a constant ratio; yarn counts planes on such a ladder"
+            )
 
         def plane_turning(times):
             return np.log(context * fastest / (times * 2 * np.pi)) / step

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import gaps, groups, order, rope, rows, slide, speed
+from . import axes, back, gaps, groups, order, rope, rows, slide, speed
 from .page import check_writable, write
 from .text import Script
 
@@ -15,6 +15,8 @@ CHAPTERS = (
     rows.six_rows,
     rope.three_levels, rope.same_gap, rope.far_away,
     slide.alibi,
+    axes.two_axes, axes.quaternions,
+    back.way_back, back.fence,
     speed.attention_timed,
 )
 
