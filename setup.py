@@ -1,5 +1,6 @@
-"""What must be computed to build pe._core: per-file instruction sets, and whether OpenMP works. The rest of the
-package's description is in pyproject.toml.
+"""What must be computed to build pe._core: per-file instruction sets, and whether OpenMP works.
+
+The rest of the package's description is in pyproject.toml.
 
 PE_OPENMP=auto|on|off   auto (default) uses OpenMP where a small program compiles, links and runs with it
 PE_SANITIZE=1           AddressSanitizer and UndefinedBehaviorSanitizer, for tests
@@ -20,7 +21,8 @@ ABI3 = not sysconfig.get_config_var("Py_GIL_DISABLED")
 SANITIZE = os.environ.get("PE_SANITIZE", "") not in ("", "0")
 X86 = platform.machine().lower() in ("x86_64", "amd64")
 
-FLAGS = """-std=gnu11 -O3 -fvisibility=hidden -ffp-contract=off -fno-math-errno -Wall -Wextra -Wshadow -Wconversion
+FLAGS = """-std=gnu11 -O3 -fvisibility=hidden -ffp-contract=off -fno-math-errno
+    -Wall -Wextra -Wshadow -Wconversion
     -Werror=implicit-function-declaration -Werror=int-conversion""".split()
 FLAGS_OF = {
     "micro_avx2": "-mavx2 -mfma -mf16c".split(),

@@ -1,7 +1,8 @@
 """Positional encodings for NumPy: turn, fade, slide.
 
-A positional encoding carries a key forward by the gap u between a query and a key: A(u) = exp(uX). A matrix can only
-fade, turn, slide, or mix them. The ops apply A, ``classify`` names it, ``plot`` and ``explore`` show it.
+A positional encoding carries a key forward by the gap u between a query and a key: A(u) = exp(uX). A matrix
+can only fade, turn, slide, or mix them. The ops apply A, ``classify`` names it, ``plot`` and ``explore`` show
+it.
 """
 
 from importlib import import_module as _import_module
@@ -39,8 +40,8 @@ __version__ = "0.1.0"
 _GENERATORS = [
     "Classification", "EncodingReport", "Fit", "GroupReport", "JointSpectrum", "axial", "check_encoding",
     "check_group_axioms", "classify", "commutant", "commute", "complex_matrix", "encoding", "fit_generator",
-    "generator_of", "group_law_residual", "homomorphism_defect", "is_injective", "joint_spectrum", "position_of",
-    "quaternion_matrix", "relativity_residual", "transport",
+    "generator_of", "group_law_residual", "homomorphism_defect", "is_injective", "joint_spectrum",
+    "position_of", "quaternion_matrix", "relativity_residual", "transport",
 ]  # fmt: skip
 _MODULES = ["check", "explore", "generators", "plot", "reference"]
 _LAZY = {**dict.fromkeys(_GENERATORS, "generators"), **{module: module for module in _MODULES}}

@@ -14,7 +14,8 @@ def apply_rope_tables(
     x: object, cos: object, sin: object, half: int, inverse: bool, out: object, num_threads: int | None, /
 ) -> Any: ...
 def bias(
-    q_positions: object, k_positions: object, slopes: object, causal: bool, out: object, num_threads: int | None, /
+    q_positions: object, k_positions: object, slopes: object, causal: bool, out: object,
+    num_threads: int | None, /,
 ) -> Any: ...
 def attention(
     q: object, k: object, v: object, options: tuple[Any, ...], out: object, num_threads: int | None, /

@@ -133,6 +133,7 @@ _RETENTION = _table(
     ("chunks are chosen inside and change nothing but rounding",
      "chunk_size block_size chunkwise_recurrent mode"),
     ("heads come before rows, (..., H, T, D): a.swapaxes(-3, -2)", "head_first"),
+    ("pe takes rate=, which is the gated rule, or rate=0, the linear one", "update_rule"),
 )
 PEERS = {"apply_rope": _ROPE, "apply_rope_2d": _ROPE_2D, "apply_rope_nd": _ROPE_ND,
          "decay_bias": _DECAY, "alibi_bias": _ALIBI, "attention": _ATTENTION, "merge_attention": _MERGE,

@@ -14,14 +14,10 @@ matrices.
 
 from . import rescale
 from .axes import (
-    JointSpectrum,
     axial,
     commutant,
     commute,
     complex_matrix,
-    is_injective,
-    joint_spectrum,
-    position_of,
     quaternion_matrix,
     relativity_residual,
 )
@@ -31,6 +27,7 @@ from .encoding import Encoding, encoding
 from .fence import EncodingReport, check_encoding
 from .fit import Fit, fit_generator, generator_of
 from .groups import GroupReport, check_group_axioms, group_law_residual, homomorphism_defect
+from .joint import JointSpectrum, is_injective, joint_spectrum, position_of
 from .names import ROWS
 from .systems import (
     alibi,

@@ -1,0 +1,116 @@
+"""What an error says to type next is typed, and works: the index, the cut, the conversion it prints."""
+
+import re
+
+import numpy as np
+import pytest
+from bad_calls import normal
+
+import pe
+
+x, q = normal(2, 3, 5, 8), normal(2, 4, 3, 8)
+k = v = normal(2, 2, 5, 8, seed=1)
+rows = normal(2, 5, 3, 8)                                           # rows before heads
+cos, sin = pe.build_rope_cache(9, 8)
+twice = np.concatenate([cos, cos], -1)[:5], np.concatenate([sin, sin], -1)[:5]
+every = np.repeat(cos, 2, -1)[:5], np.repeat(sin, 2, -1)[:5]
+ones = np.ones
+
+
+def attend(**changes):
+    return pe.attention, {"q": q, "k": k, "v": v, **changes}
+
+
+def turn(**changes):
+    return pe.apply_rope, {"x": x, **changes}
+
+
+# a call; the argument at fault; what its error tells to write in its place
+ADVICE = {
+    "positions of a batch": (turn(positions=ones((2, 5))), "positions", "positions[:, None, :]"),
+    "positions of heads": (turn(positions=ones((3, 5))), "positions", "positions[None, :, :]"),
+    "positions, rows before heads": ((pe.apply_rope, {"x": rows, "positions": np.arange(5)}),
+                                     "positions", "positions[None, :, None]"),
+    "a pair of positions": ((pe.apply_rope_2d, {"x": x, "pos_x": ones((2, 5)), "pos_y": ones(5)}),
+                            "pos_x", "pos_x[:, None, :]"),
+    "coordinates": ((pe.apply_rope_nd, {"x": x, "positions": ones((2, 5, 2)), "freqs": ones((2, 3))}),
+                    "positions", "positions[:, None, :, :]"),
+    "a row of frequencies": ((pe.apply_rope_nd, {"x": x, "positions": ones((5, 1)), "freqs": ones(3)}),
+                             "freqs", "freqs[None]"),
+    "a longer cache": (turn(cos=cos, sin=sin), "cos", "cos[:5]"),
+    "a cache of width D, halves": (turn(cos=twice[0], sin=twice[1]), "cos", "cos[..., :4]"),
+    "a cache of width D, pairs": (turn(cos=every[0], sin=every[1]), "cos", "cos[..., ::2]"),
+    "periods": (turn(positions=np.arange(5), freqs=np.array([1.0, 10, 100])), "freqs", "1/freqs"),
+    "a mask of a batch": (attend(mask=ones((2, 3, 5), bool)), "mask", "mask[:, None]"),
+    "a mask of padding": (attend(mask=ones((2, 5), bool)), "mask", "mask[:, None, None]"),
+    "a mask of heads": (attend(mask=ones((4, 3, 5), bool)), "mask", "mask[None]"),
+    "a mask of a tokenizer": (attend(mask=ones((2, 5), int)), "mask", "mask.astype(bool)[:, None, None]"),
+    "a mask of floats": (attend(mask=np.tri(3, 5)), "mask", "mask.astype(bool)"),
+    "a bias of a batch": (attend(bias=ones((2, 3, 5))), "bias", "bias[:, None]"),
+    "positions of queries": (attend(q_positions=ones((2, 3))), "q_positions", "q_positions[:, None, :]"),
+    "a clock of a batch": (attend(clock=ones((2, 5))), "clock", "clock[:, None, :]"),
+    "a clock of heads": (attend(clock=ones((4, 5))), "clock", "clock[None, :, :]"),
+    "lengths of floats": (attend(kv_lengths=ones(2)), "kv_lengths", "kv_lengths.astype(np.int64)"),
+    "values of a longdouble": (attend(v=v.astype("g")), "v", "v.astype(np.float64)"),
+    "values of objects": (attend(v=v.astype(object)), "v", "v.astype(np.float64)"),
+    "bits of a bfloat16": (attend(v=ones(v.shape, np.uint16)), "v", "v.astype(np.float64)"),
+    "slopes of a text with +m": (attend(alibi_slopes=-ones(4)), "alibi_slopes", "-alibi_slopes"),
+    "rates beside positions": ((pe.decay_bias, {"q_positions": ones((3, 2, 5)), "rate": ones(2)}),
+                               "rate", "rate[None, :]"),
+    "positions beside rates": ((pe.decay_bias, {"q_positions": ones((3, 5)), "k_positions": 5,
+                                                "rate": ones((3, 2))}),
+                               "q_positions", "q_positions[:, None, :]"),
+    "gates": ((pe.clock, {"log_gates": np.array([0.5, 0.9])}), "log_gates", "np.log(gates)"),
+}
+
+
+@pytest.mark.parametrize("call, argument, advice", ADVICE.values(), ids=ADVICE)
+def test_what_a_message_tells_to_type_works(call, argument, advice):
+    op, arguments = call
+    if np.dtype("g") == np.float64 and advice.startswith("v."):
+        pytest.skip("longdouble is float64 here")
+    with pytest.raises((TypeError, ValueError)) as caught:
+        op(**arguments)
+    text = str(caught.value)
+    said = advice.replace("-alibi_slopes", "alibi_slopes=-m")
+    assert said in text, text
+    names = {"np": np, "gates": arguments.get("log_gates"), **arguments}
+    fixed = {argument: eval(advice, names)}
+    if argument == "cos":
+        fixed["sin"] = eval(advice.replace("cos", "sin"), names)
+    result = op(**arguments | fixed)
+    assert np.isfinite(result).any()
+
+
+def test_rows_before_heads_are_recognised():
+    a = normal(2, 7, 4, 8)                                          # 7 rows, 4 heads
+    b = normal(2, 5, 2, 8)
+    with pytest.raises(ValueError, match=r"H = 7 .*K = 5 .*pass q.swapaxes\(-3, -2\), k and v alike"):
+        pe.attention(a, b, b)
+    assert pe.attention(*(each.swapaxes(-3, -2) for each in (a, b, b))).shape == (2, 4, 7, 8)
+
+
+@pytest.mark.parametrize("op, args, places", [
+    (pe.attention, (q, k, v, ones((3, 5), bool)), "q, k, v"),
+    (pe.apply_rope, (x, x, cos, sin), "x, cos, sin"),
+    (pe.alibi_bias, (3, 5, ones(4)), "q_positions, k_positions"),
+])
+def test_too_many_arguments_by_place(op, args, places):
+    text = f"takes {places} by place, and got {len(args)}; pass the others by name"
+    with pytest.raises(TypeError, match=re.escape(text)):
+        op(*args)
+
+
+def test_other_texts_that_misled():
+    with pytest.raises(ValueError, match="x has D = 1, which does not divide into pairs; pass an even D$"):
+        pe.apply_rope(ones((2, 1)), positions=[0, 1])
+    with pytest.raises(ValueError, match=r"expected \(5,\) or \(3, 5\), where any axis may be 1$"):
+        pe.attention(q[0, 0], k[0, 0], v[0, 0], mask=ones((4, 5), bool))
+    class Held:
+        ndim = 0
+        __repr__, __float__ = (lambda self: "held(0.5)"), (lambda self: 0.5)
+
+    held = Held()
+    with pytest.raises(TypeError, match=r"scale is held\(0.5\); expected one real number: float\(scale\)"):
+        pe.attention(q, k, v, scale=held)
+    assert np.array_equal(pe.attention(q, k, v, scale=float(held)), pe.attention(q, k, v, scale=0.5))
