@@ -89,6 +89,12 @@ class Problem:
         return 2.0 ** (-8.0 * np.arange(1, heads + 1) / heads)
 
     @cached_property
+    def past(self) -> np.ndarray:
+        """The state of a retention, one for each query head."""
+        batch, heads, _, width = self.case.shape
+        return normal((batch, heads, width, width), 8)
+
+    @cached_property
     def q_positions(self) -> np.ndarray:
         queries, keys = self.case.shape[2], self.case.heads_and_length[1]
         if self.has("positions"):
@@ -186,6 +192,8 @@ def pe_call(problem: Problem, threads: int) -> Call:
     op = getattr(pe, case.op)
     if case.op == "attention":
         return attention_call(problem, keywords)
+    if case.op == "retention":
+        return retention_call(problem, keywords)
     if case.op == "apply_rope_2d":
         pos_x, pos_y = problem.grid
         return lambda: op(problem.x, pos_x, pos_y, **keywords)
@@ -227,6 +235,17 @@ def attention_call(problem: Problem, keywords: dict) -> Call:
     return lambda: op(q, k, v, **keywords)
 
 
+def retention_call(problem: Problem, keywords: dict) -> Call:
+    """`pe.retention`, from a state if its words say so."""
+    op, q, k, v, rate = pe.retention, problem.x, problem.k, problem.v, problem.slopes
+    if problem.has("rope"):
+        keywords["rope"] = pe.Rope(problem.case.shape[-1])
+    if not problem.has("state"):
+        return lambda: op(q, k, v, rate=rate, **keywords)
+    state = pe.RetentionState(problem.past)
+    return lambda: op(q, k, v, rate=rate, state=state, return_state=True, **keywords)[0]
+
+
 # ---- NumPy -------------------------------------------------------------------------------------------------
 
 
@@ -237,6 +256,8 @@ def numpy_call(problem: Problem) -> Call:
         raise Unavailable(f"NumPy has no fast {case.dtype}")
     if case.op == "attention":
         return numpy_attention(problem)
+    if case.op == "retention":
+        return numpy_retention(problem)
     if case.op.endswith("_bias"):
         gap = np.abs(problem.gap) if problem.has("both") else np.where(problem.gap < 0, np.inf, problem.gap)
         slopes, gap = -problem.slopes[:, None, None].astype(problem.dtype), gap.astype(problem.dtype)
@@ -268,6 +289,36 @@ def numpy_attention(problem: Problem) -> Call:
         np.exp(scores, out=scores)
         scores /= scores.sum(axis=-1, keepdims=True)
         return (scores @ v).reshape(case.shape)
+
+    return call
+
+
+def numpy_retention(problem: Problem) -> Call:
+    """Chunks of 64 rows, all heads at once; what depends on the rates alone is prepared."""
+    if problem.has("rope"):
+        raise Unavailable("NumPy would rotate in a call of its own")
+    batch, heads, length, width = problem.case.shape
+    group, kind = heads // problem.k.shape[1], problem.dtype.type
+    rate, row = problem.slopes[:, None, None], np.arange(64)
+    gap = row[:, None] - row
+    inside = (np.where(gap >= 0, np.exp(-rate * np.maximum(gap, 0)), 0) * width**-0.5).astype(kind)
+    before, after = (np.exp(-rate * n[:, None]).astype(kind) for n in (row + 1, 63 - row))
+    past = problem.past if problem.has("state") else np.zeros((batch, heads, width, width))
+    past, out = past.astype(kind), np.full(problem.case.shape, 1, kind)
+    q, k, v = problem.x, *(np.repeat(a, group, axis=1) for a in (problem.k, problem.v))
+
+    def call() -> np.ndarray:
+        state = past
+        for start in range(0, length, 64):
+            n = min(64, length - start)
+            qs, ks, vs = (a[:, :, start : start + n] for a in (q, k, v))
+            scores = qs @ ks.swapaxes(-1, -2)
+            scores *= inside[:, :n, :n]
+            shared = qs @ state
+            shared *= before[:, :n] * kind(width**-0.5)
+            np.add(scores @ vs, shared, out=out[:, :, start : start + n])
+            state = state * before[:, n - 1 : n] + (ks * after[:, 64 - n :]).swapaxes(-1, -2) @ vs
+        return out
 
     return call
 

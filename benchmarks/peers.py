@@ -71,6 +71,8 @@ def torch_call(problem: Problem, threads: int) -> Call:
     case = problem.case
     if case.op == "attention":
         return torch_attention(problem)
+    if case.op == "retention":
+        raise Unavailable("torch has no retention")
     if case.op.endswith("_bias"):
         return torch_bias(problem)
     x = as_tensor(problem.x.copy())

@@ -7,7 +7,8 @@ from .table import Case
 LEGEND = """
 Values are float32 unless the row says otherwise.
 share    of what this processor can do, median / best: multiply-adds, or copy, write, read at the same size
-x peer   how many times longer the peer takes, median of ratios; "plain" is the attention without its extras
+x peer   how many times longer the peer takes, median of ratios; "plain" is the attention without its extras,
+         or beside retention
 speedup  how many times faster than on one thread, median / best"""
 
 COLUMN = {"plain": "x plain", "numpy": "x numpy", "torch": "x torch", "onnxruntime": "x onnx"}
@@ -15,7 +16,7 @@ COLUMN = {"plain": "x plain", "numpy": "x numpy", "torch": "x torch", "onnxrunti
 
 def columns(section: str, peers: list[str]) -> list[str]:
     """The peers that can appear in a section."""
-    if section == "variants":
+    if section in ("variants", "retention"):
         return ["plain", *peers]
     return [name for name in peers if section != "bias" or name != "onnxruntime"]
 
@@ -65,8 +66,13 @@ def judge(case: Case, results: list[dict]) -> list[dict]:
     runs: dict = next((result["runs"] for result in results if result["label"] == case.label), {})
     found = []
     for measure, threads, least in case.floors:
-        got = runs.get(threads, {}).get(measure)
-        what = f"share of {case.yardstick}" if measure == "share" else "speedup over one thread"
+        run = runs.get(threads, {})
+        got = run.get("peers", {}).get("plain", {}).get("ratio") if measure == "plain" else run.get(measure)
+        what = {
+            "share": f"share of {case.yardstick}",
+            "speedup": "speedup over one thread",
+            "plain": "times as fast as attention",
+        }[measure]
         met = None if got is None else got["best"] >= least
         about = {"case": case.label, "what": what, "threads": threads, "floor": least}
         found.append({**about, "measured": got, "met": met})

@@ -13,6 +13,7 @@ SECTIONS = {
     "causal": "attention, causal",
     "variants": "attention, causal: what a keyword, a dtype or a layout costs",
     "decode": "attention, few queries against a long cache",
+    "retention": "retention, a rate for each head; plain is causal attention on the same operands",
     "rope": "rotations",
     "bias": "biases",
     "small": "small calls",
@@ -34,6 +35,7 @@ WORDS = {
     "in place": "out= is the input",
     "fresh": "no out=: the result is a new array",
     "both": "causal=False: a penalty on both sides",
+    "state": "state= given and a new one returned",
 }
 
 ITEMSIZE = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
@@ -44,8 +46,8 @@ class Case:
     """One row.
 
     shape is (B, H, M, D) of q or x, or (H, M, N) of a bias; keys is (K, N), the heads and length of k and v
-    where they differ from those of q; floors are (measure, threads, least value), measure "share" or
-    "speedup".
+    where they differ from those of q; floors are (measure, threads, least value), measure "share",
+    "speedup" or "plain", the speed relative to the plain attention.
     """
 
     section: str
@@ -85,6 +87,9 @@ class Case:
                 return 2.0 * batch * key_heads * keys * width * size
             pairs = queries * keys - ("causal" in self.words) * queries * (queries - 1) // 2
             return 4.0 * batch * heads * pairs * width
+        if self.op == "retention":  # k v^T into the state and q times it, once a row
+            batch, heads, rows, width = self.shape
+            return 4.0 * batch * heads * rows * width * width
         elements = 1
         for n in self.shape:
             elements *= n
@@ -97,13 +102,15 @@ class Case:
             return None
         if self.section == "decode":
             return "read"
-        if self.op == "attention":
+        if self.op in ("attention", "retention"):
             return "float64 FMA" if self.dtype == "float64" else "float32 FMA"
         return "write" if self.op.endswith("_bias") else "copy"
 
     @property
     def plain(self) -> Case | None:
         """The same attention without what makes it a variant; it is timed beside it."""
+        if self.section == "retention" and self.dtype == "float32":
+            return Case(self.section, "attention", self.shape, ("causal",), self.keys)
         if self.section != "variants" or self.dtype != "float32":
             return None
         return Case(self.section, self.op, self.shape, ("causal",) if "causal" in self.words else ())
@@ -160,6 +167,17 @@ def _decode() -> list[Case]:
     ]
 
 
+def _retention() -> list[Case]:
+    floors = (("plain", 1, 5.0),)
+    rows = [Case("retention", "retention", (1, 1, 16384, 64), quick=True, floors=floors)]
+    rows += [Case("retention", "retention", (1, 8, 1024, width), quick=width == 64) for width in (64, 128)]
+    rows += [Case("retention", "retention", (1, 8, 1024, 64), (word,)) for word in ("rope", "views", "state")]
+    rows.append(Case("retention", "retention", (1, 8, 1024, 64), keys=(2, 1024)))
+    for dtype in "float64", "bfloat16":
+        rows.append(Case("retention", "retention", (1, 8, 1024, 64), dtype=dtype))
+    return rows
+
+
 def _rotations() -> list[Case]:
     large, cached = (1, 32, 4096, 128), (1, 8, 128, 64)  # 64 MiB and 256 KiB of float32
     floors = (("share", 1, 0.7), ("share", 2, 0.7))
@@ -214,12 +232,13 @@ def _small() -> list[Case]:
         Case("small", "apply_rope", (1, 8, 1, 64), ("half",)),
         Case("small", "apply_rope_2d", (1, 1, 8, 16)),
         Case("small", "apply_rope_nd", (1, 1, 8, 16)),
+        Case("small", "retention", (1, 8, 1, 64), ("state",), quick=True),
         Case("small", "alibi_bias", (1, 8, 16), quick=True),
         Case("small", "decay_bias", (1, 8, 16)),
     ]
 
 
-TABLE = [*_attention(), *_variants(), *_decode(), *_rotations(), *_biases(), *_small()]
+TABLE = [*_attention(), *_variants(), *_decode(), *_retention(), *_rotations(), *_biases(), *_small()]
 
 
 def choose(names: list[str], quick: bool) -> list[Case]:

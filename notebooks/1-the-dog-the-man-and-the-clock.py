@@ -62,8 +62,8 @@ print("bit in 'the man bit the dog':", attend(second)[2, :5].round(4))
 # %% [markdown]
 # Equal. The verb cannot know who did the biting.
 #
-# Here is why. `pe.attention_weights` shows how strongly each word (row) looks at each other (column). Before
-# you run the cell: if two words trade places, what happens to this picture?
+# Here is why. `pe.attention_weights` tells how strongly each word (row) looks at each word (column); darker is
+# stronger. Before you run the cell: if two words trade places, what happens to this picture?
 
 # %% alt="Weights of both sentences: the rows and columns of dog and man have traded places."
 def weights(sentence, **keywords):
@@ -216,7 +216,7 @@ print("positive whole numbers, added:", positive, sep="\n")
 groups = []
 for a, b, c, d in itertools.product(range(3), repeat=4):
     world = np.array([[0, 1, 2], [1, a, b], [2, c, d]])
-    if pe.check_group_axioms(range(3), lambda i, j: world[i, j]).is_group:
+    if pe.check_group_axioms(range(3), world.item).is_group:
         groups.append(world)
 print(len(groups), "of 81:")
 print(*groups, sep="\n")
@@ -268,10 +268,12 @@ pe.check.nb1_ex4(is_group)
 
 # %%
 arrows = np.array([[5, 5], [3, 99]])
-verbs = {"double": 2 * np.eye(2), "quarter turn": quarter_turn, "nothing": np.eye(2), "squash": np.diag([1, 0])}
+squash = np.diag([1, 0])
+verbs = {"double": 2 * np.eye(2), "quarter turn": quarter_turn, "nothing": np.eye(2), "squash": squash}
 for name, M in verbs.items():
     (x1, x2), (y1, y2) = M @ arrows
-    print(f"{name:13} (5, 3) -> ({x1:g}, {y1:g})   (5, 99) -> ({x2:g}, {y2:g})   determinant {np.linalg.det(M):g}")
+    det = np.linalg.det(M)
+    print(f"{name:13} (5, 3) -> ({x1:g}, {y1:g})   (5, 99) -> ({x2:g}, {y2:g})   determinant {det:g}")
 
 # %% [markdown]
 # A squash cannot be undone: what was 3 and what was 99 is 0 now. So the 2 x 2 matrices are no group under
@@ -287,11 +289,11 @@ print(every_matrix.witness["inverses"][0])
 # group is called $GL(2)$, or $GL(n)$ for larger ones. Every encoding in these notebooks lives in it.
 #
 # In a product $MN$ the right one acts first, as in $M(N(x))$. Does the order matter? You have two verbs at
-# hand: compare `verbs["squash"] @ quarter_turn` and `quarter_turn @ verbs["squash"]`.
+# hand: compare `squash @ quarter_turn` and `quarter_turn @ squash`.
 
 # %%
-print(verbs["squash"] @ quarter_turn)
-print(quarter_turn @ verbs["squash"])
+print(squash @ quarter_turn)
+print(quarter_turn @ squash)
 
 # %% [markdown]
 # ## A translation between two worlds
@@ -358,7 +360,7 @@ def matrix(h):
 
 print((matrix(7) @ matrix(8)).round(4) + 0.0)
 print(matrix(3).round(4) + 0.0)
-defect = max(pe.homomorphism_defect(matrix, a, b, op_in=forward, op_out=np.matmul) for a in hours for b in hours)
+defect = pe.homomorphism_defect(matrix, hours[:, None], hours, op_in=forward, op_out=np.matmul)
 print("largest defect over all 144 pairs is below 1e-12:", defect < 1e-12)
 
 # %% [markdown]
@@ -374,8 +376,9 @@ print("largest defect over all 144 pairs is below 1e-12:", defect < 1e-12)
 # 2. $u = 2.618$ is five hours. Type it, and find the $u$ of the move that undoes it.
 # 3. What does det $A(u)$ do while you turn, and what does that say about undoing?
 #
-# Then press the buttons above the picture. Each is a world with a move for every real $u$. In which
-# of them can a move still be undone when $u$ is large, and in which does the square shrink away or blow up?
+# Then press the buttons above the picture. Each of them is a world with a move for every real $u$. In which does
+# the square keep its area, in which does it shrink away or blow up? Does det $A(u)$ ever reach 0, as it does for
+# a squash?
 
 # %%
 pe.explore.generator("turn", u=2.618)

@@ -1,7 +1,7 @@
 """Run the notebooks and write each as .ipynb beside its .py: `python notebooks/build.py [NAME ...]`.
 
-The .py files (jupytext's percent format) are the sources. The same source gives the same bytes: cell ids are counted,
-and nothing that depends on time or machine is kept.
+The .py files (jupytext's percent format) are the sources. The same source gives the same bytes: cell ids are
+counted, and nothing that depends on time or machine is kept.
 """
 
 import sys
@@ -16,11 +16,6 @@ METADATA = {"kernelspec": {"display_name": "Python 3", "language": "python", "na
             "language_info": {"name": "python", "file_extension": ".py", "mimetype": "text/x-python"}}
 
 
-def sources():
-    """Return the notebooks' sources, in order."""
-    return sorted(FOLDER.glob("[0-9]*.py"))
-
-
 def read(path):
     """Return the source at `path` as a notebook without outputs."""
     notebook = jupytext.read(path, fmt="py:percent")
@@ -28,6 +23,7 @@ def read(path):
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     for i, cell in enumerate(notebook.cells):
         cell.id = f"c{i:02}"
+        cell.metadata.pop("lines_to_next_cell", None)
     return notebook
 
 
@@ -41,7 +37,7 @@ def run(notebook):
 
 
 if __name__ == "__main__":
-    for path in sources():
+    for path in sorted(FOLDER.glob("[0-9]*.py")):
         if not sys.argv[1:] or path.stem in sys.argv[1:]:
             path.with_suffix(".ipynb").write_text(nbformat.writes(run(read(path))) + "\n", encoding="utf-8")
             print(path.with_suffix(".ipynb").name)

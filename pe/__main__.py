@@ -90,8 +90,7 @@ def _parser():
     option("--chapter", type=_chapter, metavar="N", help="only chapter N; writes no file")
 
     option = add(classify, "what a matrix does as a generator: turn, fade, slide ...",
-                 "Name what exp(uX) does for a square matrix X, with the evidence, a sentence and a small phase "
-                 "portrait.")
+                 "Name what exp(uX) does for a square matrix X: a table, a sentence, a small phase portrait.")
     option("matrix", metavar="MATRIX",
            help='rows between semicolons, as in "0 1; 0 0"; or a .npy file, or a .json file of nested lists')
     option("--exact", action="store_true", help="take the numbers as exact fractions; nothing is rounded")

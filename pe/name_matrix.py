@@ -1,4 +1,4 @@
-"""`python -m pe classify`: a matrix from the command line, its names, a sentence, and a small phase portrait."""
+"""`python -m pe classify`: a matrix from the command line, its names, a sentence, a phase portrait."""
 
 from __future__ import annotations
 
@@ -158,10 +158,10 @@ def as_dictionary(answer) -> dict:
     def number(x):
         return float(x) if math.isfinite(x) else None
 
-    names = ("row", "stability", "bounded", "information_preserving", "forbidden", "is_defective", "is_normal",
-             "is_skew", "ambiguous", "scaling_sensitive")
-    numbers = ("spectral_abscissa", "numerical_abscissa", "backward_error", "distance_to_defective", "residual",
-               "cond", "rtol")
+    names = ("row", "stability", "bounded", "information_preserving", "forbidden", "is_defective",
+             "is_normal", "is_skew", "ambiguous", "scaling_sensitive")
+    numbers = ("spectral_abscissa", "numerical_abscissa", "backward_error", "distance_to_defective",
+               "residual", "cond", "rtol")
     return {
         **{name: getattr(answer, name) for name in names},
         **{name: number(getattr(answer, name)) for name in numbers},

@@ -105,6 +105,22 @@ def attentions(dtype, rng):
     compare(("attention", "split"), pe.attention, q, k, k)
 
 
+def retentions(dtype, rng):
+    widths = (1, 1), (9, 2), (34, 17), (64, 65)
+    for rows, (d, width) in itertools.product((1, 5, 16, 31, 64, 65, 130), widths):
+        shapes = (4, rows, d), (2, rows, d), (2, rows, width)
+        q, k, v = (rng.normal(size=shape).astype(dtype) for shape in shapes)
+        cell = "retention", rows, d, width
+        compare(cell, pe.retention, q, k, v, rate=np.array([0.5, 0.5, 0.1, 0.1]))
+        compare((*cell, "clock"), pe.retention, q, k, v, rate=rng.random(4), clock=np.arange(rows) / 7)
+        S = guarded(rng.normal(size=(4, d, width)).astype("f8" if dtype == "f8" else "f4"), "end")
+        compare((*cell, "state"), pe.retention, q, k, v, rate=rng.random(4), state=pe.RetentionState(S))
+        if d % 2 == 0:
+            for layout in ("interleaved", "half"):
+                compare((*cell, "rope", layout), pe.retention, q, k, v, rate=0.1,
+                        rope=pe.Rope(d, layout=layout), positions=np.arange(float(rows)))
+
+
 def streams(dtype, rng):
     """Results so large that they are written past the cache, with an end that is no whole line."""
     rows = (33 << 20) // (66 * np.dtype(dtype).itemsize) + 1
@@ -132,5 +148,6 @@ if __name__ == "__main__":
     if op == "overrun":
         overrun()
     _core._set_isa(isa)
-    {"rotations": rotations, "biases": biases, "attentions": attentions, "streams": streams}[op](
+    {"rotations": rotations, "biases": biases, "attentions": attentions, "retentions": retentions,
+     "streams": streams}[op](
         np.dtype(DTYPES[name]), np.random.default_rng(0))

@@ -80,6 +80,7 @@ def test_rows_are_distinct_and_count_useful_work():
     assert full.work == 4 * 2 * 3 * 16 * 5 and causal.work == 4 * 2 * 3 * 10 * 5
     decode = table.Case("decode", "attention", (1, 8, 2, 64), ("causal",), keys=(2, 100), dtype="float16")
     assert decode.work == 2 * 2 * 100 * 64 * 2 and decode.yardstick == "read"
+    assert table.Case("retention", "retention", (1, 2, 3, 4)).work == 2 * 2 * (2 * 3 * 4 * 4)
     assert table.Case("bias", "alibi_bias", (2, 3, 5)).work == 120
     assert table.Case("rope", "apply_rope", (2, 3, 4)).work == 192
     with pytest.raises(ValueError, match="unknown words"):
@@ -88,11 +89,12 @@ def test_rows_are_distinct_and_count_useful_work():
 
 def test_the_floors_of_the_project_are_in_the_table_and_in_quick():
     floors = [(case.op, floor) for case in table.choose([], quick=True) for floor in case.floors]
+    assert ("retention", ("plain", 1, 5.0)) in floors
     assert ("attention", ("share", 1, 0.45)) in floors and ("attention", ("speedup", 2, 1.8)) in floors
     for op in "apply_rope", "apply_rope_2d", "alibi_bias", "decay_bias":
         assert (op, ("share", 1, 0.7)) in floors
     for case in table.TABLE:
-        if case.floors and case.op != "attention":
+        if case.floors and case.op not in ("attention", "retention"):
             assert case.work == (64 << 20) * (1 if case.yardstick == "write" else 2)
 
 

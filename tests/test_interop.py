@@ -8,38 +8,17 @@ import sys
 import ml_dtypes
 import numpy as np
 import pytest
-from bad_calls import calls
+from good_calls import OPS, VALUES, good_calls, run, same, to
 from processes import output
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import pe
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
-OPS = list(calls())
-VALUES = ("x", "q", "k", "v")
 
 
 def normal(*shape, dtype=np.float64, seed=0):
     return np.random.default_rng(seed).normal(size=shape).astype(dtype)
-
-
-def run(name, convert=lambda name, a: a, **changes):
-    """Call an op on good arguments, every array of them converted."""
-    op, arguments = calls()[name]
-    arguments = {key: convert(key, np.asarray(value)) if isinstance(value, (np.ndarray, list)) else value
-                 for key, value in arguments.items()}
-    return op(**arguments | changes)
-
-
-def same(result, wanted):
-    """The same bits in a plain ndarray of the same dtype."""
-    assert type(result) is np.ndarray and result.dtype == wanted.dtype
-    np.testing.assert_array_equal(result, wanted, strict=True)
-
-
-def to(dtype):
-    """A conversion of the values to dtype that leaves what steers an op alone."""
-    return lambda name, a: a.astype(dtype) if name in VALUES else a
 
 
 # torch
@@ -94,7 +73,7 @@ def test_bfloat16_tensors_come_through_their_bits(torch):
 @pytest.mark.parametrize("spoil", ["requires_grad_", "to_sparse", "meta"])
 @pytest.mark.parametrize("argument", ["q", "k", "v", "bias"])
 def test_tensors_without_numbers_to_read_are_refused_by_name(torch, argument, spoil):
-    tensor = torch.from_numpy(calls()["attention"][1][argument])
+    tensor = torch.from_numpy(good_calls()["attention"][1][argument])
     tensor = tensor.to("meta") if spoil == "meta" else getattr(tensor, spoil)()
     with pytest.raises(TypeError, match=f"NumPy cannot read {argument}, of type Tensor: "):
         run("attention", **{argument: tensor})
@@ -214,7 +193,7 @@ def test_dlpack_is_read_in_every_argument(name, kind):
                                             ("2d", "pos_x"), ("decay", "rate")])
 def test_dlpack_on_another_device_is_refused_by_name(name, argument):
     with pytest.raises(TypeError, match=f"{argument}.*Elsewhere.*device"):
-        run(name, **{argument: Elsewhere(np.asarray(calls()[name][1][argument]))})
+        run(name, **{argument: Elsewhere(np.asarray(good_calls()[name][1][argument]))})
 
 
 def test_buffers_of_the_standard_library():
@@ -308,7 +287,7 @@ def test_bfloat16_works_without_pe_importing_ml_dtypes():
 @pytest.mark.parametrize("name", OPS)
 def test_bfloat16_values_give_a_bfloat16_result_of_the_same_numbers(name):
     result = run(name, to(BF16))
-    has_values = set(calls()[name][1]) & set(VALUES)
+    has_values = set(good_calls()[name][1]) & set(VALUES)
     assert result.dtype == (BF16 if has_values else np.float64)
     rounded = run(name, lambda key, a: a.astype(BF16).astype(np.float64) if key in VALUES else a)
     np.testing.assert_allclose(result.astype(float), rounded, rtol=2.0**-8, atol=2.0**-20)
@@ -331,6 +310,25 @@ def test_results_pickle_save_and_copy(name, dtype, tmp_path):
         same(np.load(tmp_path / "result.npy", allow_pickle=False), result)
 
 
+def test_parts_of_any_library_merge():
+    outs, lses = normal(3, 4, 5, 8), normal(3, 4, 5, seed=1)
+    wanted = pe.merge_attention(outs, lses)
+    for kind in (list, Exchanged, lambda a: [Exchanged(part) for part in a], lambda a: a.astype(">f8")):
+        for a, b in zip(pe.merge_attention(kind(outs), kind(lses)), wanted, strict=True):
+            same(a, b)
+
+
+def test_states_of_retention_pickle_and_come_from_anywhere():
+    whole, state = run("retention", return_state=True)
+    copy = pickle.loads(pickle.dumps(state))
+    assert pickle.dumps(copy) == pickle.dumps(state)
+    same(copy.S, state.S)
+    onwards = {"positions": np.arange(5.0, 10.0)}
+    wanted = run("retention", state=state, **onwards)
+    for held in (copy, state._replace(S=Exchanged(state.S)), state._replace(S=state.S.astype(">f8"))):
+        same(run("retention", state=held, **onwards), wanted)
+
+
 def test_the_pair_with_lse_pickles():
     pair = run("attention", return_lse=True)
     assert type(pair) is tuple
@@ -345,14 +343,14 @@ def test_results_are_clean_for_numpy_testing(name):
         result = np.testing.assert_no_warnings(run, name)
         np.testing.assert_array_equal(result, run(name), strict=True)
         np.testing.assert_array_max_ulp(result, run(name), maxulp=0)
-    op, arguments = calls()[name]
+    op, arguments = good_calls()[name]
     np.testing.assert_no_gc_cycles(op, **arguments)
 
 
 @pytest.mark.skipif(not hasattr(sys, "getrefcount"), reason="counts references")
 @pytest.mark.parametrize("name", OPS)
 def test_arguments_are_released(name):
-    op, arguments = calls()[name]
+    op, arguments = good_calls()[name]
     arrays = [value for value in arguments.values() if isinstance(value, np.ndarray)]
     before = [sys.getrefcount(a) for a in arrays]
     for _ in range(3):

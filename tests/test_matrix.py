@@ -100,9 +100,10 @@ def attend(M, N, D, V, dtype, *extras, **keywords):
     With a rope, masks and query positions are shared by the heads.
     """
     heads = 4
-    if "rope" in extras:
+    if "rope" in extras or "axes" in extras:
         D, heads = planes(D), 1
-        keywords["rope"] = pe.Rope(D, layout="half", base=100.0)
+        freqs = normal(2, D // 2) if "axes" in extras else np.geomspace(1, 0.01, D // 2)
+        keywords["rope"] = pe.Rope(D, layout="half", freqs=freqs)
     values = {"q": normal(2, 4, M, D, dtype=dtype), "k": normal(2, 2, N, D, dtype=dtype, seed=1),
               "v": normal(1, 2, N, V, dtype=dtype, seed=2)}
     bias = normal(2, 4, M, N, dtype=dtype, seed=3)
@@ -110,8 +111,18 @@ def attend(M, N, D, V, dtype, *extras, **keywords):
     options = {"mask": normal(2, heads, M, N, seed=4) < 0.5, "bias": bias, "alibi_slopes": pe.alibi_slopes(4),
                "decay_rate": np.array([0.0, 0.25, 0.5, 1.0], "f4"),
                "q_positions": np.arange(M) + 0.5 * N + normal(2, heads, 1),
-               "k_positions": np.sort(N * abs(normal(2, 2, N)))}
-    return values | {name: options[name] for name in extras if name != "rope"}, keywords
+               "k_positions": np.sort(N * abs(normal(2, 2, N))), "sinks": np.array([0.5, -np.inf, 2, -1]),
+               "segments": (np.sort(np.arange(M) % 2), np.sort(np.arange(2 * N) % 3).reshape(2, 1, N)),
+               "clock": (rising(2, 4, M), rising(1, 4, N)), "kv_lengths": np.array([N, N // 2])}
+    if "axes" in extras:
+        options |= {"q_positions": normal(2, 1, M, 2), "k_positions": normal(N, 2)}
+    return values | {name: options[name] for name in extras if name in options}, keywords
+
+
+def rising(*shape):
+    """Clocks from near 0 to 9, whatever their length."""
+    times = np.cumsum(abs(normal(*shape)), axis=-1)
+    return 9 * times / times[..., -1:]
 
 
 def retain(M, N, D, V, dtype, *extras, **keywords):
@@ -132,8 +143,9 @@ def decode(M, *others, **keywords):
     return attend(min(M, 2), *others, **keywords)
 
 
-EVERYTHING = ["rope", "mask", "bias", "alibi_slopes", "decay_rate", "q_positions", "k_positions"]
-FULL = {"causal": True, "return_lse": True}
+EVERYTHING = ["rope", "mask", "bias", "alibi_slopes", "decay_rate", "clock", "sinks", "segments", "kv_lengths",
+              "q_positions", "k_positions"]
+FULL = {"causal": True, "return_lse": True, "window": 29, "softcap": 1.5}
 CALLS = {
     "rope-positions": ("apply_rope", rope_positions),
     "rope-half-partial": ("apply_rope", rope_partial),
@@ -155,12 +167,15 @@ CALLS = {
     "attention-alibi": ("attention", lambda *a: attend(*a, "alibi_slopes", causal=True)),
     "attention-decay": ("attention", lambda *a: attend(*a, "decay_rate", "q_positions", "k_positions")),
     "attention-rope": ("attention", lambda *a: attend(*a, "rope")),
+    "attention-rope-axes": ("attention", lambda *a: attend(*a, "axes", "q_positions", "k_positions")),
+    "attention-cache": ("attention", lambda *a: attend(*a, "sinks", "kv_lengths", **FULL)),
+    "attention-packed": ("attention", lambda *a: attend(*a, "segments", "clock", window=(5, 2.5))),
     "attention-everything": ("attention", lambda *a: attend(*a, *EVERYTHING, **FULL)),
     "attention-decode": ("attention", partial(decode, **FULL)),
     "attention-decode-everything": ("attention", lambda *a: decode(*a, *EVERYTHING, **FULL)),
     "retention": ("retention", retain),
     "retention-rope": ("retention", lambda *a: retain(*a, "rope", "positions")),
-    "retention-clock": ("retention", lambda *a: retain(*a, "rope", "clock", scale=-0.5)),
+    "retention-clock": ("retention", lambda *a: retain(*a, "rope", "clock", scale=-0.1)),
 }
 
 
@@ -176,12 +191,18 @@ def run(ops, name, operands, keywords, **more):
     return result if isinstance(result, tuple) else (result,)
 
 
+def of_each(function, operands):
+    """Apply a function to every array, also those that come in pairs."""
+    return {name: tuple(map(function, a)) if isinstance(a, tuple) else function(a)
+            for name, a in operands.items()}
+
+
 @cache
 def twin(name, size, dtype, repeating=None):
     """What the twin says of that call, or of the same with the entries of an axis all alike."""
     operands, keywords = call(name, size, dtype)
     if repeating:
-        operands = {key: REPEATING[repeating](a) for key, a in operands.items()}
+        operands = of_each(REPEATING[repeating], operands)
     return run(reference, name, operands, keywords)
 
 
@@ -312,8 +333,8 @@ def test_matrix(name, isa, dtype, layout, folder):
     operands, keywords = call(name, size, dtype)
     first = next(iter(operands))                       # the values that out may be, or overlap
     place = partial(mapped, folder) if layout == "mapped" else LAYOUTS[layout]
-    placed = {key: place(a) for key, a in operands.items()}
-    plain = {key: np.array(a, operands[key].dtype, order="C") for key, a in placed.items()}
+    placed = of_each(place, operands)
+    plain = of_each(lambda a: np.array(a, a.dtype.newbyteorder("="), order="C"), placed)
     expected = run(pe, name, plain, keywords, num_threads=1)
     assert_twin(expected, name, size, dtype, layout if layout in REPEATING else None)
 

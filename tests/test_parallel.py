@@ -42,6 +42,8 @@ CALLS = {  # each large enough to wake a team
     "attention float16": lambda n: pe.attention(*3 * [X.astype(np.float16)], causal=True, num_threads=n),
     "attention float64": lambda n: pe.attention(*3 * [X.astype(np.float64)], causal=True, num_threads=n),
     "attention, split keys": lambda n: pe.attention(LONG[:, -1:], LONG, LONG, num_threads=n),
+    "retention": lambda n: pe.retention(X, X[:, ::4], X[:, ::4], rate=np.linspace(0, 1, 8), rope=ROPE,
+                                        num_threads=n),
 }
 
 
@@ -147,6 +149,7 @@ INTERRUPT = """
     calls = {
         "attention": lambda out: pe.attention(q, k, k, causal=True, out=out),
         "attention rope": lambda out: pe.attention(q, k, k, rope=pe.Rope(64), return_lse=True, out=out),
+        "retention": lambda out: pe.retention(k, k, k, rate=0.1, rope=pe.Rope(64), out=out),
         "apply_rope": lambda out: pe.apply_rope(x, positions=positions, rope=rope, out=out, num_threads=1),
         "in place": lambda out: pe.apply_rope(out, positions=positions, rope=rope, out=out, num_threads=1),
         "alibi_bias": lambda out: pe.alibi_bias(4096, slopes=pe.alibi_slopes(8), out=out, num_threads=1),
@@ -168,7 +171,7 @@ INTERRUPT = """
 
 @pytest.mark.parametrize(("name", "out"), [
     ("attention", "q.copy()"), ("attention rope", "q.copy()"), ("apply_rope", "x.copy()"),
-    ("alibi_bias", "wide")])
+    ("retention", "k.copy()"), ("alibi_bias", "wide")])
 def test_ctrl_c_stops_a_call_within_a_fifth_of_a_second(name, out):
     report = output(INTERRUPT + f"""
     out = {out}

@@ -53,6 +53,7 @@ from .systems import (
     slide,
     turn,
 )
+from .to_ops import Ops
 from .transport import transport
 
 __all__ = [
@@ -64,6 +65,7 @@ __all__ = [
     "Fit",
     "GroupReport",
     "JointSpectrum",
+    "Ops",
     "alibi",
     "axial",
     "bloom",

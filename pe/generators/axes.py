@@ -151,8 +151,9 @@ def relativity_residual(Bs, *, form: str = "transpose", at=None) -> float:
     Bs : array_like, shape (n_axes, n, n)
         One generator for each axis.
     form : {"transpose", "inverse"}, default "transpose"
-        "transpose" is the relativity of source document 2 and needs skew generators; "inverse" takes R_p^-1 for
-        R_p^T and needs only that they commute. They differ for a slide, whose keys go through the inverse.
+        "transpose" is the relativity of source document 2 and needs skew generators; "inverse" takes R_p^-1
+        for R_p^T and needs only that they commute. They differ for a slide, whose keys go through the
+        inverse.
     at : array_like, shape (..., 2, n_axes), optional
         Pairs of points (p, q). Default: 16 pairs scattered over the range where R turns by about 1.
 

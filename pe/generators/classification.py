@@ -11,6 +11,7 @@ import numpy as np
 
 from .defect import distance_to_defective
 from .names import ROWS, overall_row, row_of, shipped_in, sources_of
+from .to_ops import Ops, to_ops
 
 
 @dataclass(frozen=True)
@@ -183,6 +184,27 @@ class Classification:
     def sources(self) -> tuple[str, ...]:
         """Where to read more."""
         return sources_of(self.kinds)
+
+    def to_ops(self) -> Ops:
+        """What the kernels need to run this generator: bases for queries and keys, freqs, rates, slots.
+
+        Returns
+        -------
+        Ops
+            With queries(q, positions), keys(k, positions) and scores(...), which are those of `encoding(X)`,
+            and the arrays that go into `pe.apply_rope_nd`.
+
+        Examples
+        --------
+        >>> from pe.generators import classify, encoding
+        >>> X = [[-0.1, -1, 0, 0], [1, -0.1, 0, 0], [0, 0, 0, 1], [0, 0, 0, 0]]
+        >>> q, k = np.random.default_rng(0).standard_normal((2, 1, 4))
+        >>> ops = classify(X).to_ops()
+        >>> score = ops.scores(q, k, [7.0], [3.0])
+        >>> bool(np.allclose(score, encoding(X).score(q, k, 7.0, 3.0), rtol=1e-13))
+        True
+        """
+        return to_ops(self)
 
     def summary(self) -> str:
         """Table of the blocks, equal ones once, and what follows from them."""

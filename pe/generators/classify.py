@@ -42,7 +42,7 @@ TORN = 0.2
 """A Jordan block is readable if rounding tears its eigenvalue apart by less than this part of it."""
 
 SMALL = 32
-"""Up to this size arrays of Fractions are answered exactly without being asked: the cost grows as n^4 and more."""
+"""Up to this size arrays of Fractions are answered exactly without being asked; the cost grows as n^4."""
 
 EFFECT = 1e-6
 """A rate is visible over a horizon if it changes A(u) by this much."""
@@ -75,8 +75,8 @@ def classify(X, *, rtol: float | None = None, horizon: float | None = None, meth
         without a visible effect over the span are "nothing". A relative tolerance cannot see scale:
         [[1e-16]] explodes, unless the horizon says that nobody will see it.
     method : {"auto", "exact"}, default "auto"
-        "exact" takes every entry as the rational number that it is - integers, Fractions, rationals of SymPy, and
-        floats too, which truthfully makes [[-1, 1e-20], [0, -1]] a fading slide - and decides without
+        "exact" takes every entry as the rational number that it is - integers, Fractions, rationals of SymPy,
+        and floats too, which truthfully makes [[-1, 1e-20], [0, -1]] a fading slide - and decides without
         rounding. It takes no tolerance. "auto" does so for arrays of Fractions, if no tolerance is given
         and n <= 32.
 

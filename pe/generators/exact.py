@@ -101,7 +101,7 @@ def trim(p: list) -> list[Fraction]:
 
 
 def derivative(p):
-    """The derivative of p."""
+    """Return the derivative of p."""
     return [k * c for k, c in enumerate(p)][1:]
 
 

@@ -90,8 +90,8 @@ def check_encoding(score: Callable, *, dim: int | None = None) -> EncodingReport
     Parameters
     ----------
     score : callable
-        score(q, k, t, s) -> float, for q and k of shape (dim,), t and s numbers (integers come as int). It may raise
-        for fractions of positions, as a learned table does; that is then the counterexample.
+        score(q, k, t, s) -> float, for q and k of shape (dim,), t and s numbers (integers come as int). It
+        may raise for fractions of positions, as a learned table does; that is then the counterexample.
     dim : int, optional
         Head width. Default: the first of 8, 4, 2, 1, 16, 32, 64, 128 that the score accepts.
 
@@ -169,10 +169,10 @@ class _Probe:
         raise ValueError("score accepts no head width at t = 1, s = 0; pass dim=. " + "; ".join(errors[:2]))
 
     def __call__(self, q, k, t, s) -> float:
-        value = np.asarray(self.score(q.copy(), k.copy(), t, s))
-        if value.dtype.kind not in "iuf" or value.size != 1:
-            raise TypeError(f"score returned {value!r}; expected one real number")
-        value = float(value.reshape(()))
+        returned = np.asarray(self.score(q.copy(), k.copy(), t, s))
+        if returned.dtype.kind not in "iuf" or returned.size != 1:
+            raise TypeError(f"score returned {returned!r}; expected one real number")
+        value = float(returned.reshape(()))
         if not np.isfinite(value):
             raise ValueError(
                 f"score is {value} at t = {t}, s = {s}; expected finite scores: leave out the mask"
@@ -184,7 +184,7 @@ class _Probe:
         return self.rng.standard_normal((count, 2, self.dim)) * np.arange(1, count + 1)[:, None, None]
 
     def form(self, t, s) -> np.ndarray:
-        """The matrix between (q, 1) and (k, 1), if the score is linear."""
+        """Read off the matrix between (q, 1) and (k, 1), if the score is linear."""
         n = self.dim
         unit, zero = np.eye(n), np.zeros(n)
         out = np.empty((n + 1, n + 1))
@@ -291,14 +291,14 @@ def _recover(probe) -> np.ndarray:
     worst = _bias_error(found, samples)
     raise _Outside(
         "linear",
-        "no finite number of coordinates gives this dependence on the gap, so that it is no map of the query times "
-        "a map of the key",
+        "no finite number of coordinates gives this dependence on the gap, so that it is no map of the query "
+        "times a map of the key",
         **{"coordinates tried": found.order, "relative error left": worst},
     )
 
 
 def _compare(probe, found: Realisation, generator):
-    """The generator was found at gaps from 0 on; it must serve all others."""
+    """Try the generator, which was found at gaps from 0 on, at others."""
     for u in (0.1, -0.25, -1.0, 5.3, -7.7, 12.0):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # nearly dependent eigenvectors: the gaps are small

@@ -15,9 +15,9 @@ from .classify import classify
 from .transport import transport
 
 CLEAR = 100.0
-"""The order of a fit is where the singular values fall by this factor at once. Measured on 64 to 256 samples: sums of
-turns, fades and slides fall by 300 and more at their order, log distance, 1 / (1 + u) and square roots
-never by more than 20."""
+"""The order of a fit is where the singular values fall by this factor at once. Measured on 64 to 256 samples:
+sums of turns, fades and slides fall by 300 and more at their order, log distance, 1 / (1 + u) and square
+roots never by more than 20."""
 
 FLOOR = 1e-15
 """Singular values below this part of the largest are rounding."""
@@ -85,7 +85,7 @@ def generator_of(A, step: float = 1.0) -> np.ndarray:
 
 
 def generator_from(A: np.ndarray) -> np.ndarray:
-    """The real principal logarithm of A, or a ValueError that says why there is none."""
+    """Return the real principal logarithm of A, or raise a ValueError that says why there is none."""
     if not len(A):
         return A
     # Not by the eigenvalues: those of a nilpotent part are far from 0 after rounding.
@@ -96,8 +96,8 @@ def generator_from(A: np.ndarray) -> np.ndarray:
     backward = (eigenvalues.real < 0) & (np.abs(eigenvalues.imag) <= 1e-7 * np.abs(eigenvalues))
     if np.count_nonzero(backward) % 2:
         raise ValueError(
-            f"A has the eigenvalue {eigenvalues[backward][0].real:.6g}: a flip, integers only. Its powers are a "
-            "relative encoding of integers, but no real generator lies behind them"
+            f"A has the eigenvalue {eigenvalues[backward][0].real:.6g}: a flip, integers only. Its powers "
+            "are a relative encoding of integers, but no real generator lies behind them"
         )
     if np.any(backward):
         raise ValueError(
@@ -128,7 +128,7 @@ def _generator_of_family(A: Callable, step: float) -> np.ndarray:
         raise ValueError("A(0) is not the identity, so A is no one-parameter group")
     reason = ""
     # Gaps that no common step divides: two turns that agree at all of them are one.
-    gaps = [float(step * k) for k in (0.5, 2**0.5, np.pi / 10, 3.0)]
+    gaps = [step / 2, step * 1.4142135623730951, step * 0.3141592653589793, step * 3]
     measured = [at(t) for t in gaps]
     for _ in range(20):
         try:
@@ -271,7 +271,7 @@ def fit_generator(scores, *, order: int | None = None) -> Fit:
 
 @dataclass(frozen=True, eq=False)
 class Realisation:
-    """M(u) = C A^u B at u = 0, 1, ...; `noise` and `visible` are the singular values around the order's cliff."""
+    """M(u) = C A^u B at u = 0, 1, ...; `visible` and `noise` are the singular values at the order's cliff."""
 
     A: np.ndarray
     B: np.ndarray
@@ -310,7 +310,7 @@ def realise(samples: np.ndarray, order: int | None = None) -> Realisation:
 
 
 def _order(sigma: np.ndarray) -> tuple[int, str]:
-    """The last cliff, and why it is none."""
+    """Find the last cliff; and why it is none."""
     floored = np.maximum(sigma, FLOOR)
     cliffs = np.flatnonzero(floored[:-1] >= CLEAR * floored[1:])
     cliffs = cliffs[cliffs < 2 * len(sigma) / 3]

@@ -109,8 +109,8 @@ def is_injective(Bs, domain: str = "real") -> bool:
     Bs : array_like, shape (n_axes, n, n)
         One generator for each axis.
     domain : {"real", "integer"}, default "real"
-        "real": positions that are close together are told apart, that is, the generators are linearly independent;
-        whole periods further on, turns of real positions always come round again, which this does not count.
+        "real": positions that are close together are told apart, that is, the generators are linearly
+        independent; that turns come round again, whole periods further on, does not count.
         "integer": no two integer positions coincide; skew commuting generators only.
 
     Returns

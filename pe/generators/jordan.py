@@ -104,10 +104,10 @@ def is_normal_schur(T: np.ndarray, tolerance: float) -> tuple[bool, float]:
     return size <= tolerance, size
 
 
-def spectrum(T: np.ndarray, Z: np.ndarray, eigenvalues: np.ndarray) -> Spectrum:
-    """Order a real Schur form by the tree of its eigenvalues."""
+def spectrum(T: np.ndarray, Z: np.ndarray, eigenvalues: np.ndarray, order=None) -> Spectrum:
+    """Order a real Schur form by the tree of its eigenvalues, or as told (then the tree is one leaf)."""
     T, Z = _triangular(T, Z, eigenvalues)
-    order, tree = _tree(eigenvalues)
+    order, tree = _tree(eigenvalues) if order is None else (order, Node(0, len(T), ()))
     T, Z = _reorder(T, Z, order)
     return Spectrum(T, Z, eigenvalues[order], _mirror(eigenvalues[order]), tree)
 

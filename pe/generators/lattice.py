@@ -7,12 +7,12 @@ from fractions import Fraction
 import numpy as np
 
 BITS = 39
-"""A float has 53 bits. Of the N^(k+1) relations of k numbers with coefficients below N, some hold to rounding by
-accident once N^(k+1) nears 2^52; below 2^39 that is one chance in thousands."""
+"""A float has 53 bits. Of the N^(k+1) relations of k numbers with coefficients below N, some hold to rounding
+by accident once N^(k+1) nears 2^52; below 2^39 that is one chance in thousands."""
 
 
 def has_period(turns: np.ndarray) -> bool:
-    """Tell whether some integer vector p other than 0 makes every p @ turns[:, l] a whole number, to rounding.
+    """Tell whether some integer vector p, not 0, makes every p @ turns[:, l] whole, to rounding.
 
     Parameters
     ----------

@@ -30,14 +30,14 @@ from .exact import (
     square_free,
     trim,
 )
-from .jordan import Cluster, Spectrum, _mirror, _reorder, _triangular, chains, invariant_subspaces, real_schur
+from .jordan import Cluster, chains, invariant_subspaces, real_schur, spectrum
 
 WIDEST = 8192
 """Bits after which roots that lie even closer together are given up."""
 
 
 class Root(NamedTuple):
-    """One eigenvalue with imaginary part >= 0, its parts rounded once, exact zeros exact; weyr as in `jordan`."""
+    """One eigenvalue, imaginary part >= 0, parts rounded once, exact zeros exact; weyr as in `jordan`."""
 
     value: complex
     weyr: tuple[int, ...]
@@ -179,9 +179,7 @@ def float_chains(X: np.ndarray, found: list[Root]) -> list[list[np.ndarray]] | N
     own = [owner[c] for _, c in sorted(zip(rows, columns, strict=True))]
     order = np.array(sorted(range(len(own)), key=lambda k: own[k]))
     labels = [own[k] for k in order]
-    T, Z = _triangular(T, Z, eigenvalues)
-    T, Z = _reorder(T, Z, order)
-    spec = Spectrum(T, Z, eigenvalues[order], _mirror(eigenvalues[order]), None)
+    spec = spectrum(T, Z, eigenvalues, order)
     clusters = []
     for i, root in enumerate(found):
         start = labels.index((i, 1))

@@ -50,7 +50,7 @@ def pi(X, factor: float) -> np.ndarray:
 
 
 def ntk(X, factor: float) -> np.ndarray:
-    """NTK-aware scaling: the fastest turn stays, the slowest slows down by `factor`, those between by a power.
+    """NTK-aware scaling: the fastest turn stays, the slowest slows by `factor`, those between by a power.
 
     For RoPE with base b on d coordinates this is the base b factor^(d / (d - 2)).
 

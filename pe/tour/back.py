@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import pe
-from pe.generators import check_encoding, fit_generator, generator_of, turn
+from pe import generators
 
 
 def way_back(say):
@@ -17,7 +17,8 @@ def way_back(say):
     w = pe.Rope(16).freqs[0]
     noise = np.random.default_rng(0).standard_normal((2, 64))
     rope = np.cos(np.outer(u, w)).sum(axis=1)
-    buckets = noise[0][np.where(u < 16, u, np.minimum(16 + (np.log(np.maximum(u, 1) / 16) * 7.7).astype(int), 31))]
+    far = 16 + (np.log(np.maximum(u, 1) / 16) * 7.7).astype(int)
+    buckets = noise[0][np.where(u < 16, u, np.minimum(far, 31))]
     curves = [
         ("-0.5 u (ALiBi)", -0.5 * u), ("e^(-0.1 u) (decay)", np.exp(-0.1 * u)),
         ("cos 0.3 u", np.cos(0.3 * u)), ("e^(-0.1 u) cos 0.5 u", np.exp(-0.1 * u) * np.cos(0.5 * u)),
@@ -25,35 +26,35 @@ def way_back(say):
         ("-log(1 + u)", -np.log1p(u)), ("1 / (1 + u)", 1 / (1 + u)), ("T5 buckets", buckets),
         ("RoPE and noise", rope + noise[1]),
     ]
-    say.text("""Every score of the family obeys a recurrence, like 1, 2, 3, ... or a swinging cosine; its length is
-        the size of X. pe.generators.fit_generator looks for it in 64 scores:""")
+    say.text("""Every score of the family obeys a recurrence, like 1, 2, 3, ... or a swinging cosine;
+        its length is the size of X. pe.generators.fit_generator looks for it in 64 scores:""")
     rows = []
     for name, scores in curves:
-        fit = fit_generator(scores)
+        fit = generators.fit_generator(scores)
         found = ", ".join(fit.classification.kinds) if fit.inside else "outside the family"
         rows.append([name, found, f"{fit.order}" if fit.inside else "-", f"{fit.residual:.0e}"])
     say.table(["scores", "generator", "size", "residual"], rows)
-    seen = generator_of(pe.transport(turn(7.0), 1.0))[1, 0]
-    true = generator_of(lambda t: pe.transport(turn(7.0), t))[1, 0]
+    seen = generators.generator_of(pe.transport(generators.turn(7.0), 1.0))[1, 0]
+    true = generators.generator_of(lambda t: pe.transport(generators.turn(7.0), t))[1, 0]
     try:
-        generator_of(np.diag([1.0, -1.0]))
+        generators.generator_of(np.diag([1.0, -1.0]))
         flip = "a generator"
     except ValueError as error:
         flip = str(error).split(".")[0]
     say.text(f"""One step knows a turn only up to whole turns. From A(1) of a turn by 7,
-        pe.generators.generator_of finds {seen:.4f}, for cos 7u = cos {seen:.4f}u at every integer; from A(t) at
-        all t it finds {true:.4f}. For diag(1, -1) it says: {flip}.""")
-    say.notice("""log distance and 1 / (1 + u) can be approximated as well as one likes, and yet no size is
-        enough. Buckets and noise are not even near.""")
-    say.careful("""64 scores see only what moves within 64 positions: of the sixteen coordinates of RoPE they show
-        ten.""")
+        pe.generators.generator_of finds {seen:.4f}, for cos 7u = cos {seen:.4f}u at every integer; from
+        A(t) at all t it finds {true:.4f}. For diag(1, -1) it says: {flip}.""")
+    say.notice("""log distance and 1 / (1 + u) can be approximated as well as one likes, and yet no
+        size is enough. Buckets and noise are not even near.""")
+    say.careful("""64 scores see only what moves within 64 positions: of the sixteen coordinates of
+        RoPE they show ten.""")
 
 
 def fence(say):
     """Put scores of every sort before check_encoding."""
     say.chapter("The fence",
-        """Linear, relative, continuous: these three lead to exp(uX). What does a score look like that breaks one
-        of them?""")
+        """Linear, relative, continuous: these three lead to exp(uX). What does a score look like that
+        breaks one of them?""")
     rope = pe.Rope(8)
     learned, relative = np.random.default_rng(0).standard_normal((2, 100, 8))
 
@@ -75,18 +76,19 @@ def fence(say):
         ("q.k - log(1+|t-s|)", lambda q, k, t, s: q @ k - np.log1p(abs(t - s))),
         ("q.k - 0.5 |t - s|", lambda q, k, t, s: q @ k - 0.5 * abs(t - s)),
     ]
-    say.text("""pe.generators.check_encoding takes any score(q, k, t, s), tries the three assumptions in turn, and
-        recovers X where all hold. A dash is a question that was not reached:""")
+    say.text("""pe.generators.check_encoding takes any score(q, k, t, s), tries the three assumptions
+        in turn, and recovers X where all hold. A dash is a question that was not reached:""")
     rows = []
     for name, score in scores:
-        report = check_encoding(score)
-        rows.append([name, *_until_the_first_no(report), ", ".join(report.classification.kinds) if report.inside else "none"])
+        report = generators.check_encoding(score)
+        kinds = ", ".join(report.classification.kinds) if report.inside else "none"
+        rows.append([name, *_until_the_first_no(report), kinds])
     say.table(["score", "linear", "relative", "continuous", "generator"], rows)
-    say.notice("""everything that passes is made of the rows you know, and recovered from values alone. RoPE with
-        ALiBi is one generator with ten coordinates, eight that turn and two that slide.""")
-    say.careful("""log distance is linear in q and k, but no finite number of coordinates produces it as a map of
-        the query times a map of the key, and |t - s| is two slides glued at 0: linear fails in that sense, and
-        last. A gate that moves the clock rather than the score stays inside.""")
+    say.notice("""everything that passes is made of the rows you know, and recovered from values alone.
+        RoPE with ALiBi is one generator with ten coordinates, eight that turn and two that slide.""")
+    say.careful("""log distance is linear in q and k, but no finite number of coordinates produces it
+        as a map of the query times a map of the key, and |t - s| is two slides glued at 0: linear fails
+        in that sense, and last. A gate that moves the clock rather than the score stays inside.""")
 
 
 def _until_the_first_no(report):
