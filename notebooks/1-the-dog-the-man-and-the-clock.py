@@ -5,14 +5,14 @@
 #
 # After this notebook you can show, with numbers, that attention is blind to order; you can test the four
 # rules of a group on anything that has moves; and you can tell a translation that keeps structure from one
-# that breaks it. That is the ground on which every positional encoding of the later chapters stands.
+# that breaks it. That is the ground on which every positional encoding stands.
 #
 # **How to use it.** Run the cells from top to bottom (Shift + Enter). Where it says **Predict**, stop and
 # decide before you run the next cell, best with a pen: a wrong guess teaches more than a right one that you
 # never made. Five exercises check themselves. They give a tick or a hint, and never the solution.
 #
-# It needs Python, `numpy`, `matplotlib` and `pe`, no downloads, and about half an hour of yours.
-# The questions come from *The Dog, the Man, and the Clock*; all numbers are computed here, while you watch.
+# It needs Python, `numpy`, `matplotlib` and `pe`, no downloads, and about half an hour of yours. The
+# questions come from *The Dog, the Man, and the Clock*; all numbers are computed here, while you watch.
 
 # %%
 import itertools
@@ -29,12 +29,12 @@ import pe
 # so the whole difference is in the order.
 #
 # Now look at what attention does with them. Every word becomes three vectors: a query (what do I look for?),
-# a key (what can I be found by?) and a value (what do I have to say?). How much word $i$ cares about word
-# $j$ is
+# a key (what can I be found by?) and a value (what do I have to say?). How much word *i* cares about word *j*
+# is
 #
-# $$\mathrm{score}(i, j) = q_i \cdot k_j .$$
+# > score(*i*, *j*) = *q*ᵢ · *k*ⱼ
 #
-# Search that line for the *places* $i$ and $j$. They are names on the vectors. No arithmetic is done with
+# Search that line for the *places* *i* and *j*. They are names on the vectors. No arithmetic is done with
 # them.
 #
 # Let us build the smallest attention layer there is: a random vector for each word, three random matrices,
@@ -62,8 +62,8 @@ print("bit in 'the man bit the dog':", attend(second)[2, :5].round(4))
 # %% [markdown]
 # Equal. The verb cannot know who did the biting.
 #
-# Here is why. `pe.attention_weights` tells how strongly each word (row) looks at each word (column); darker is
-# stronger. Before you run the cell: if two words trade places, what happens to this picture?
+# Here is why. `pe.attention_weights` tells how strongly each word (row) looks at each word (column); darker
+# is stronger. Before you run the cell: if two words trade places, what happens to this picture?
 
 # %% alt="Weights of both sentences: the rows and columns of dog and man have traded places."
 def weights(sentence, **keywords):
@@ -119,14 +119,14 @@ for keywords in ({}, {"causal": True}, {"rope": pe.Rope(16)}):
 # live on that, with no encoding at all. Without a mask there is nothing, and the encoding brings the order
 # in.
 #
-# People have invented a whole zoo of encodings. To see that the zoo is a short list, leave transformers
-# alone for a while and look at a clock.
+# People have invented a whole zoo of encodings. To see that the zoo is a short list, leave transformers alone
+# for a while and look at a clock.
 
 # %% [markdown]
 # ## A clock
 #
-# Take a clock with one hand and twelve hours. A *move* pushes the hand forward by some hours: $h_1$, $h_5$,
-# $h_9$. Two moves, one after the other, are a move again, and the clock wraps around.
+# Take a clock with one hand and twelve hours. A *move* pushes the hand forward by some hours: h₁, h₅, h₉. Two
+# moves, one after the other, are a move again, and the clock wraps around.
 
 # %%
 def forward(a, b):
@@ -138,8 +138,7 @@ print("h5 then h0 is h", forward(5, 0), sep="")
 print("(h2 h3) h4 is h", forward(forward(2, 3), 4), ", h2 (h3 h4) is h", forward(2, forward(3, 4)), sep="")
 
 # %% [markdown]
-# All that can be known about this clock fits on one sheet: a table with $h_i$ then $h_j$ in row $i$, column
-# $j$.
+# All that can be known about this clock fits on one sheet: a table with hᵢ then hⱼ in row *i*, column *j*.
 #
 # **Predict.** How often does 0 stand in each row? What is the shape of the cells that share a number?
 
@@ -175,7 +174,7 @@ print(pe.check_group_axioms(range(12), forward))
 # %% [markdown]
 # ### Exercise 2: undo
 #
-# The hand can only go forward. Which of the moves $h_0$ to $h_{11}$ undoes $h_5$? Give its number.
+# The hand can only go forward. Which of the moves h₀ to h₁₁ undoes h₅? Give its number.
 
 # %% tags=["exercise"]
 undo_h5 = ...
@@ -209,8 +208,8 @@ print("positive whole numbers, added:", positive, sep="\n")
 # >
 # > Because so little is asked, so much keeps them; and yet what keeps them is rare. See for yourself. Invent
 # > a world of three moves 0, 1, 2. Let 0 be the one that does nothing, so its row and column are fixed. Four
-# > cells are left, and in each you may write 0, 1 or 2 as you like: $3^4 = 81$ worlds. **Predict** how many
-# > of the 81 are groups.
+# > cells are left, and in each you may write 0, 1 or 2 as you like: 3⁴ = 81 worlds. **Predict** how many of
+# > the 81 are groups.
 
 # %%
 groups = []
@@ -227,8 +226,8 @@ print(*groups, sep="\n")
 # well.
 #
 # That is what a name buys. For some kinds of groups the list of all that can exist is complete. If your
-# problem falls into such a kind, you need not search any more; you look it up. Positional encodings will
-# turn out to be one of these problems.
+# problem falls into such a kind, you need not search any more; you look it up. Positional encodings will turn
+# out to be one of these problems.
 
 # %% [markdown]
 # ### Exercise 3: which are groups?
@@ -236,7 +235,7 @@ print(*groups, sep="\n")
 # - **A**: the hours 0, 3, 6, 9 of the clock, combined as on the clock;
 # - **B**: the hours 1 to 11 of the clock, combined as on the clock;
 # - **C**: all whole numbers, combined by *subtraction*;
-# - **D**: all matrices $\begin{pmatrix}1 & t \\ 0 & 1\end{pmatrix}$ with any real $t$, multiplied.
+# - **D**: all matrices `[[1, t], [0, 1]]` with any real *t*, multiplied.
 #
 # Answer with the letters of all that are, such as `"BC"`. Pen and paper do; `pe.check_group_axioms` helps.
 
@@ -248,9 +247,9 @@ pe.check.nb1_ex3(which_are_groups)
 # %% [markdown]
 # ### Exercise 4: be the judge
 #
-# Write `is_group(table)`. The moves are the numbers from 0 to `len(table) - 1`, and `table[i, j]` is what
-# `i` and `j` make together. Return `True` or `False`. Four rules, so about four lines; the clock's `table`
-# from above is there to try it on. Beware: some of the tables it will be asked about are cunning.
+# Write `is_group(table)`. The moves are the numbers from 0 to `len(table) - 1`, and `table[i, j]` is what `i`
+# and `j` make together. Return `True` or `False`. Four rules, so about four lines; the clock's `table` from
+# above is there to try it on. Beware: some of the tables it will be asked about are cunning.
 
 # %% tags=["exercise"]
 def is_group(table):
@@ -286,10 +285,10 @@ print(every_matrix.witness["inverses"][0])
 
 # %% [markdown]
 # Throw out all matrices with determinant 0, keep those that can be undone, and the four rules hold. That
-# group is called $GL(2)$, or $GL(n)$ for larger ones. Every encoding in these notebooks lives in it.
+# group is called *GL*(2), or *GL*(*n*) for larger ones. Every encoding to come lives in it.
 #
-# In a product $MN$ the right one acts first, as in $M(N(x))$. Does the order matter? You have two verbs at
-# hand: compare `squash @ quarter_turn` and `quarter_turn @ squash`.
+# In a product *MN* the right one acts first, as in *M*(*N*(*x*)). Does the order matter? You have two verbs
+# at hand: compare `squash @ quarter_turn` and `quarter_turn @ squash`.
 
 # %%
 print(squash @ quarter_turn)
@@ -299,8 +298,7 @@ print(quarter_turn @ squash)
 # ## A translation between two worlds
 #
 # Before there were calculators, one multiplied with two rulers. On each, the number 2 is engraved at the
-# length $\log_{10} 2$, the number 3 at $\log_{10} 3$. Put the two lengths end to end and read what is
-# engraved there:
+# length log₁₀ 2, the number 3 at log₁₀ 3. Put the two lengths end to end and read what is engraved there:
 
 # %%
 lengths = np.log10([2, 3])
@@ -311,16 +309,16 @@ print("end to end:", lengths.sum().round(4), "where", (10 ** lengths.sum()).roun
 # You *added* lengths and the numbers were *multiplied*. The logarithm translates one world into the other,
 # and it does not matter whether you combine first and translate then, or translate first and combine then:
 #
-# $$\log(a \cdot b) = \log a + \log b \qquad\text{and back again}\qquad e^{a + b} = e^a \cdot e^b .$$
+# > log(*a* · *b*) = log *a* + log *b*, and back again exp(*a* + *b*) = exp(*a*) · exp(*b*)
 #
 # A translation for which the two routes always meet is a **homomorphism**. Remember the second formula:
 # addition on the left, multiplication on the right. All of the story hangs on that shape.
 #
 # > **WAIT. Is a homomorphism not just a function?**
 # >
-# > Try it. `pe.homomorphism_defect(f, a, b, ...)` walks both routes and tells how far apart they end. Run
-# > the cell, then add functions of your own: `np.sqrt`, `np.abs`, `lambda x: 3 * x`, `lambda x: x + 1`.
-# > Which ones survive?
+# > Try it. `pe.homomorphism_defect(f, a, b, ...)` walks both routes and tells how far apart they end. Run the
+# > cell, then add functions of your own: `np.sqrt`, `np.abs`, `lambda x: 3 * x`, `lambda x: x + 1`. Which
+# > ones survive?
 
 # %%
 print("log:   ", round(pe.homomorphism_defect(np.log, 2.0, 3.0, op_in=np.multiply, op_out=np.add), 9))
@@ -329,12 +327,12 @@ print("times 3", round(pe.homomorphism_defect(lambda x: 3 * x, 2.0, 3.0), 9))
 print("plus 1 ", round(pe.homomorphism_defect(lambda x: x + 1, 2.0, 3.0), 9))
 
 # %% [markdown]
-# Most functions fail. To be a homomorphism is a promise about *all* pairs, so it takes a proof to keep it
-# and a single pair to break it.
+# Most functions fail, and `np.abs` passes only as long as nobody tries -2 and 3. To be a homomorphism is a
+# promise about *all* pairs, so it takes a proof to keep it and a single pair to break it.
 #
 # ### Exercise 5: break it
 #
-# Does $f(x) = x^2$ carry addition over into addition? If you think so, answer `True`. If you think not,
+# Does *f*(*x*) = *x*² carry addition over into addition? If you think so, answer `True`. If you think not,
 # answer with the pair `(a, b)` that proves it.
 
 # %% tags=["exercise"]
@@ -345,12 +343,11 @@ pe.check.nb1_ex5(squaring)
 # %% [markdown]
 # ## The clock becomes a matrix
 #
-# Now put the two halves together: translate the *clock* into *matrices*. Let $h$ hours become the turn of
-# the plane by $h$ twelfths of a full circle. `pe.transport(X, t)` makes the turn by $t$ (what $X$ is, the
-# next chapter tells).
+# Now put the two halves together: translate the *clock* into *matrices*. Let *h* hours become the turn of the
+# plane by *h* twelfths of a full circle. `pe.transport(X, t)` makes the turn by *t* (what *X* is comes later
+# in the story).
 #
-# **Predict.** $h_7$ then $h_8$ wraps around to $h_3$. Does the product of the matrices of $h_7$ and $h_8$
-# know?
+# **Predict.** h₇ then h₈ wraps around to h₃. Does the product of the matrices of h₇ and h₈ know?
 
 # %%
 X = pe.generators.turn(1.0)
@@ -366,19 +363,19 @@ print("largest defect over all 144 pairs is below 1e-12:", defect < 1e-12)
 # %% [markdown]
 # It knows. The clock lives on inside the matrices, with all its rules.
 #
-# But the matrices can do more than the clock: nothing forces $h$ to be a whole number. Below is a hand
-# without a ratchet. It shows the turn by $u$, for every real $u$, acting on the whole plane; the dot starts
+# But the matrices can do more than the clock: nothing forces *h* to be a whole number. Below is a hand
+# without a ratchet. It shows the turn by *u*, for every real *u*, acting on the whole plane; the dot starts
 # at (1, 1) and the shaded unit square rides along. (It turns as angles do, against the clock.)
 #
-# **Predict, then move $u$** (drag it, or click it and use the arrow keys, or type a number):
+# **Predict, then move *u*** (drag it, or click it and use the arrow keys, or type a number):
 #
-# 1. At which $u$ is the square back home for the first time? How often does it come home up to $u = 20$?
-# 2. $u = 2.618$ is five hours. Type it, and find the $u$ of the move that undoes it.
-# 3. What does det $A(u)$ do while you turn, and what does that say about undoing?
+# 1. At which *u* is the square back home for the first time? How often does it come home up to *u* = 20?
+# 2. *u* = 2.618 is five hours. Type it, and find the *u* of the move that undoes it.
+# 3. What does det *A*(*u*) do while you turn, and what does that say about undoing?
 #
-# Then press the buttons above the picture. Each of them is a world with a move for every real $u$. In which does
-# the square keep its area, in which does it shrink away or blow up? Does det $A(u)$ ever reach 0, as it does for
-# a squash?
+# Then press the buttons above the picture. Each of them is a world with a move for every real *u*. In which
+# does the square keep its area, in which does it shrink away or blow up? Does det *A*(*u*) ever reach 0, as
+# it does for a squash?
 
 # %%
 pe.explore.generator("turn", u=2.618)
@@ -389,10 +386,10 @@ pe.explore.generator("turn", u=2.618)
 # - Attention without position is blind: shuffle the words and the outputs are shuffled, no more.
 # - A **group** is a set of moves with closure, identity, inverses and associativity. A clock is one.
 # - The rules ask little and leave little: with three moves there is one group. Complete lists exist.
-# - A **homomorphism** carries the rules from one world to another. $e^{a+b} = e^a e^b$ is the one to
-# remember.
+# - A **homomorphism** carries the rules from one world to another. exp(*a* + *b*) = exp(*a*) · exp(*b*) is
+#   the one to remember.
 # - The clock can be carried into matrices, and there its hand may stop anywhere.
 #
-# The next question is the great one: if there is a matrix $A(u)$ for *every* real $u$, with $A(u)A(v) =
-# A(u+v)$, what can it possibly do? The answer has three words, and the picture above already showed them
-# all. In a terminal, `python -m pe tour` tells the rest of the story.
+# The next question is the great one: if there is a matrix *A*(*u*) for *every* real *u*, with *A*(*u*)
+# *A*(*v*) = *A*(*u* + *v*), what can it possibly do? The answer has three words, and the picture above
+# already showed them all. In a terminal, `python -m pe tour` tells the rest of the story.

@@ -89,7 +89,8 @@ def test_stored_notebook_is_complete_and_small(path):
     nbformat.validate(notebook)
     assert path.with_suffix(".ipynb").stat().st_size < 2_000_000
     assert set(notebook["metadata"]) == {"kernelspec", "language_info"}, "no widget state, nothing of a machine"
-    assert [cell["execution_count"] for cell in code(notebook)] == list(range(1, len(code(notebook)) + 1))
+    counts = [cell["execution_count"] for cell in code(notebook)]
+    assert counts == list(range(1, len(counts) + 1))
     kinds = {output["output_type"] for cell in code(notebook) for output in cell["outputs"]}
     assert "error" not in kinds and kinds >= {"stream", "display_data", "execute_result"}
     for cell, _, words, data in outputs(notebook):
@@ -136,8 +137,8 @@ def test_the_solved_notebook_gets_every_tick_within_a_minute(build, run, path):
         called = re.search(r"pe\.check\.(\w+)\(\w+\)$", cell.source)
         if called:
             cell.source = SOLUTIONS[called[1]] + "\n" + called[0]
-    said = streams(run(notebook))
-    assert said.count("✓") == sum(name.startswith(f"nb{path.stem[0]}_") for name in SOLUTIONS) and "→" not in said
+    said, own = streams(run(notebook)), [name for name in SOLUTIONS if name.startswith(f"nb{path.stem[0]}_")]
+    assert said.count("✓") == len(own) > 0 and "→" not in said
     assert time.monotonic() - begun < 60
 
 
