@@ -85,6 +85,14 @@ static ptrdiff_t cut_scratch(const job_t *job, char *base, scratch_t *w) {
     return used;
 }
 
+/* n elements of a row, widened; the row of the next chunk is asked for: without, waiting for memory takes a tenth of
+ * the time. */
+static void load_row(const job_t *job, ptrdiff_t n, const char *at, ptrdiff_t stride, char *reals) {
+    for (ptrdiff_t i = 0; i < n * pe_itemsize(job->dtype); i += 64)
+        __builtin_prefetch(at + job->k->lanes * stride + i, 0, 2);
+    job->k->load_row(job->dtype, n, at, reals);
+}
+
 /* rows `from` .. `from` + n - 1 of a chunk, widened and turned, to w.rows */
 static void load_rows(const walk_t *walk, const chunk_t *c, const char *head, ptrdiff_t stride, int from, int n) {
     const job_t *job = walk->job;
@@ -92,7 +100,7 @@ static void load_rows(const walk_t *walk, const chunk_t *c, const char *head, pt
     const ptrdiff_t row_bytes = p->D * job->k->size, angles = job->padded * job->k->size;
     for (int i = 0; i < n; i++) {
         char *row = walk->w.rows + i * row_bytes;
-        job->k->load_row(job->dtype, p->D, head + (c->first + from + i) * stride, row);
+        load_row(job, p->D, head + (c->first + from + i) * stride, stride, row);
         const ptrdiff_t angle = (from + i) * angles;
         if (p->rotate) pe_turn_row(job->k, &p->plan, row, walk->w.cos + angle, walk->w.sin + angle, row, false);
     }
@@ -135,8 +143,8 @@ static void load_chunk(const walk_t *walk, chunk_t *c) {
     const char *values = batch_at(p, walk->b, &p->v) + walk->kv * p->v.stride[nb];
     values += walk->column * pe_itemsize(job->dtype);
     for (int j = 0; j < c->n; j++)
-        k->load_row(job->dtype, walk->columns, values + (c->first + j) * p->v.stride[nb + 1],
-                    walk->w.values + j * PE_LANE_BYTES);
+        load_row(job, walk->columns, values + (c->first + j) * p->v.stride[nb + 1], p->v.stride[nb + 1],
+                 walk->w.values + j * PE_LANE_BYTES);
     c->finite = k->all_finite(c->n, walk->columns, walk->w.values, PE_LANE_BYTES);
 }
 

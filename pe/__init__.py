@@ -53,10 +53,26 @@ __all__ = [
     "set_num_threads", "show_config", "sinusoidal", *_LAZY,
 ]  # fmt: skip
 
+# What else is typed for them, and "rope", the module: pe.rope(q) is a slip for one of two names.
+_SLIPS = {
+    "rope": "pe.apply_rope turns queries or keys, pe.Rope describes how",
+    "apply_rotary_pos_emb": "call pe.apply_rope for queries and again for keys",
+    "apply_rotary_emb": "use pe.apply_rope",
+    "RotaryEmbedding": "use pe.Rope",
+    "precompute_freqs_cis": "use pe.build_rope_cache",
+    "scaled_dot_product_attention": "use pe.attention",
+    "dot_product_attention": "use pe.attention",
+    "flash_attn_func": "use pe.attention",
+    "softmax": "pe.attention has it inside, pe.attention_weights shows what comes out of it",
+    "alibi": "use pe.alibi_bias, or pe.attention(..., alibi_slopes=pe.alibi_slopes(H))",
+}
+globals().pop("rope", None)
+
 
 def __getattr__(name):
     if name not in _LAZY:
-        raise AttributeError(f"module 'pe' has no attribute {name!r}")
+        hint = f"; {_SLIPS[name]}" if name in _SLIPS else ""
+        raise AttributeError(f"module 'pe' has no attribute {name!r}{hint}")
     module = _import_module(f".{_LAZY[name]}", __name__)
     value = module if name == _LAZY[name] else getattr(module, name)
     globals()[name] = value

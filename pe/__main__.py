@@ -11,6 +11,7 @@ import math
 import os
 import sys
 
+from . import __version__
 from .llama2c import InputError
 
 
@@ -76,6 +77,7 @@ def info(args):
 def _parser():
     parser = Parser(prog="python -m pe", description="Turn, fade, slide: positional encodings, with live "
                                                      "numbers. Without a command: the tour.")
+    parser.add_argument("--version", action="version", version=f"pe {__version__}")
     parser.set_defaults(command=tour, chapter=None)
     commands = parser.add_subparsers(title="commands", metavar="{tour,classify,generate,info}")
 

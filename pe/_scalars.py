@@ -1,4 +1,4 @@
-"""Checks of single numbers, shared by the Python-only parts."""
+"""Checks of single numbers and the wording of messages, shared by the Python-only parts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ def integer(name: str, value: Any, least: int) -> int:
             raise TypeError
         n = operator.index(value)
     except TypeError:
-        raise TypeError(f"{name} must be an integer; got {value!r} of type {type(value).__name__}") from None
+        raise TypeError(f"{name} must be an integer; got {shown(value)} of type "
+                        f"{type(value).__name__}") from None
     if n < least:
         raise ValueError(f"{name} must be at least {least}; got {n}")
     return n
@@ -29,7 +30,19 @@ def positive(name: str, value: Any) -> float:
     try:
         number = float(value)
     except (TypeError, ValueError):
-        raise TypeError(f"{name} must be a number; got {value!r} of type {type(value).__name__}") from None
+        raise TypeError(f"{name} must be a number; got {shown(value)} of type "
+                        f"{type(value).__name__}") from None
     if not (math.isfinite(number) and number > 0):
         raise ValueError(f"{name} must be a finite number above 0; got {value!r}")
     return number
+
+
+def shown(value: Any) -> str:
+    """Return how a message shows a value that is no scalar, or the wrong one."""
+    shape = getattr(value, "shape", None)
+    return f"an array of shape {shape}" if shape else repr(value)
+
+
+def amount(n: int, one: str, more: str = "") -> str:
+    """Return "1 head" or "2 heads"."""
+    return f"{n} {one if n == 1 else more or one + 's'}"

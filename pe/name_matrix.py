@@ -37,6 +37,7 @@ def run(matrix: str, *, exact: bool, as_json: bool, out) -> None:
         There is no square finite matrix of numbers.
     """
     from .generators import classify
+    from .generators.exact import is_rational
 
     X = _read_file(matrix) if matrix.endswith((".npy", ".json")) else parse(matrix)
     if np.ndim(X) != 2:
@@ -45,7 +46,7 @@ def run(matrix: str, *, exact: bool, as_json: bool, out) -> None:
         if exact:
             answer = classify(X, method="exact")
         else:
-            answer = classify(X.astype(np.float64) if X.dtype.kind == "O" else X)
+            answer = classify(X.astype(np.float64) if is_rational(X) else X)
     except (ValueError, TypeError, OverflowError) as error:
         raise InputError(str(error)) from None
     if as_json:
@@ -125,7 +126,7 @@ def portraits(answer) -> list[str]:
     if not drawn:
         return []
     fields = [[title.ljust(2 * WIDTH - 1), *_field(X)] for title, X in drawn.items()]
-    return ["", *("  " + "   ".join(parts).rstrip() for parts in zip(*fields, strict=True))]
+    return ["", *(("  " + "   ".join(parts)).rstrip() for parts in zip(*fields, strict=True))]
 
 
 def _plane(block) -> np.ndarray:

@@ -15,7 +15,7 @@ def grid_positions(height: int, width: int, *more: int, prefix: int = 0) -> tupl
     """Return the coordinates of every token of a flattened grid, for `pe.apply_rope_2d`.
 
     The grid is flattened row by row, the last axis fastest. The coordinate of the last axis comes first: x is
-    the column and y the row, as in rope-vit and SAM 2. (Source document 2 calls the row x: swap the two to
+    the column and y the row, as in rope-vit and SAM 2. (Some texts call the row x: swap the two to
     follow it.)
 
     Parameters
@@ -42,8 +42,8 @@ def grid_positions(height: int, width: int, *more: int, prefix: int = 0) -> tupl
 
     References
     ----------
-    Heo, B. et al. (2024). Rotary Position Embedding for Vision Transformer. arXiv:2403.13298. Source document
-    2 (Transformer Upgrade Path 4: Two-Dimensional Rotary Position Embedding).
+    Heo, B. et al. (2024). Rotary Position Embedding for Vision Transformer. arXiv:2403.13298.
+    Transformer Upgrade Path 4: Two-Dimensional Rotary Position Embedding.
 
     Examples
     --------

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._scalars import integer, positive
+from ._keywords import explain_keywords
+from ._scalars import amount, integer, positive
 
 __all__ = ["Rope", "build_rope_cache"]
 
 MAX_AXES = 8        # coordinates of a position that the C core takes
 
-_ALIASES = {
+LAYOUTS = {
     "interleaved": "interleaved", "adjacent": "interleaved",
     "gptj": "interleaved", "traditional": "interleaved",
     "half": "half", "neox": "half", "rotate_half": "half", "split": "half",
@@ -29,7 +30,7 @@ def canonical_layout(layout: str | None) -> str:
         raise TypeError(f'layout must be a string, "interleaved" (pairs 2l, 2l+1) or "half" (pairs l, l+L); '
                         f"got {layout!r} of type {type(layout).__name__}")
     try:
-        return _ALIASES[layout]
+        return LAYOUTS[layout]
     except KeyError:
         raise ValueError(f'layout {layout!r} is unknown; expected "interleaved" (also "adjacent", "gptj", '
                          f'"traditional") or "half" (also "neox", "rotate_half", "split")') from None
@@ -124,6 +125,7 @@ class Rope:
     freqs: NDArray[np.float64]
     _plan: tuple[NDArray[np.float64], int, int, float]  # for the C core: freqs, half, blocks, amplitude
 
+    @explain_keywords
     def __init__(self, dim: int, base: float = 10000.0, *, freqs: ArrayLike | None = None,
                  layout: str = "interleaved", rotary_dim: int | None = None, amplitude: float = 1.0) -> None:
         dim = integer("dim", dim, 1)
@@ -143,10 +145,10 @@ class Rope:
             w = checked_freqs(freqs)
             width = 2 * w.shape[1]
             if width > dim:
-                raise ValueError(f"freqs has {w.shape[1]} planes, which turn {width} coordinates; "
+                raise ValueError(f"freqs has {amount(w.shape[1], 'plane')}, which turn {width} coordinates; "
                                  f"a head of dim={dim} has room for {dim // 2}")
             if rotary_dim not in (None, width):
-                raise ValueError(f"rotary_dim={rotary_dim} does not fit {w.shape[1]} frequencies; "
+                raise ValueError(f"rotary_dim={rotary_dim} does not fit {amount(w.shape[1], 'frequency', 'frequencies')}; "
                                  f"expected {width} (or leave it out)")
         w.flags.writeable = False
         fields = {"dim": dim, "layout": layout, "rotary_dim": width, "amplitude": amplitude, "freqs": w,
@@ -286,8 +288,7 @@ class Rope:
 
         References
         ----------
-        Source document 1 (The Dog, the Man, and the Clock), "Level 1: one big matrix"; source document 2
-        (Transformer Upgrade Path 4) prints the same blocks.
+        Su et al., RoFormer (2021), arXiv:2104.09864, equation 15.
         """
         angle = self._angles(position)
         first, second = self._pairs()
@@ -403,7 +404,7 @@ def build_rope_cache(seq_len: int, head_dim: int, base: float = 10000.0
 
     References
     ----------
-    Source document 1 (The Dog, the Man, and the Clock), "RoPE in code"; its own table is float32.
+    The Dog, the Man, and the Clock, "RoPE in code"; its own table is float32.
 
     Examples
     --------
@@ -414,7 +415,10 @@ def build_rope_cache(seq_len: int, head_dim: int, base: float = 10000.0
     >>> bool(np.allclose(y, pe.apply_rope(x, positions=np.arange(6))))
     True
     """
-    return Rope(head_dim, base).cache(integer("seq_len", seq_len, 0))
+    width, rows = integer("head_dim", head_dim, 1), integer("seq_len", seq_len, 0)
+    if width % 2:
+        raise ValueError(f"head_dim must be even, planes are pairs of coordinates; got {width}")
+    return Rope(width, base).cache(rows)
 
 
 def _restore(dim: int, layout: str, amplitude: float, n_axes: int, freqs: bytes) -> Rope:

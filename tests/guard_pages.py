@@ -43,7 +43,8 @@ def compare(cell, op, *operands, **options):
     expected = op(*operands, **options)
     for side in ("start", "end"):
         print(*cell, side, flush=True)
-        near = {name: guarded(value, side) if isinstance(value, np.ndarray) else value
+        near = {name: tuple(guarded(part, side) for part in value) if isinstance(value, tuple)
+                else guarded(value, side) if isinstance(value, np.ndarray) else value
                 for name, value in options.items()}
         out = guarded(np.full_like(expected, 7), side)
         op(*(guarded(value, side) for value in operands), **near, out=out)
@@ -90,12 +91,19 @@ def attentions(dtype, rng):
         cell = "attention", m, n, d, width
         compare(cell, pe.attention, q, k, v)
         compare((*cell, "full"), pe.attention, q, k, v, **full)
+        times = rng.random((4, m)).cumsum(axis=-1), rng.random((4, n)).cumsum(axis=-1)
+        compare((*cell, "cache"), pe.attention, q, k, v, clock=times, sinks=rng.random(4), softcap=2.0,
+                window=n, kv_lengths=np.array(n - n // 4),
+                segments=(np.arange(m) % 2, np.sort(np.arange(2 * n) % 2).reshape(2, n)))
         compare((*cell, "one row of mask, strip of bias"), pe.attention, q, k, v,
                 mask=visible[0, 0], bias=rng.normal(size=(m, 1)))
         if d % 2 == 0:
             for layout in ("interleaved", "half"):
                 compare((*cell, "rope", layout), pe.attention, q, k, v,
                         rope=pe.Rope(d, layout=layout))
+            compare((*cell, "rope of two axes"), pe.attention, q, k, v,
+                    rope=pe.Rope(d, freqs=rng.normal(size=(2, d // 2))),
+                    q_positions=rng.normal(size=(4, m, 2)), k_positions=rng.normal(size=(2, n, 2)))
         broken = v.copy()
         broken[:, -1] = np.nan  # hidden from every query: the kernel that steps around it
         compare((*cell, "nan"), pe.attention, q, k, broken, causal=True, q_positions=np.arange(m),

@@ -1,7 +1,8 @@
 """Faults that other libraries have had: rotations, positions, masks and biases. (C01 to C63)
 
-Each was reported in public; the numbers are worked out here by hand or to 50 digits. Left out are the cases
-about what the ops do not have: frequency scaling, windows, soft caps and sinks.
+Each was reported in public; the numbers are worked out here by hand or to 50 digits. `test_cases_keywords`
+has those about windows, caps, sinks, segments, lengths and clocks; frequency scaling is left out, as the ops
+have none.
 """
 
 import gc

@@ -65,8 +65,10 @@ def test_attention_needs_rows(argument, shape):
     ({"k": (2, 2, 5, 6)}, ["k has width 6", "q has width 8"]),
     ({"v": (2, 2, 6, 8)}, ["v has 6 rows", "k has 5"]),
     ({"v": (2, 4, 5, 8)}, ["v has 4 heads", "k has 2"]),
-    ({"k": (2, 3, 5, 8), "v": (2, 3, 5, 8)}, ["H = 4", "K = 3", "divide", "swapaxes(-3, -2)"]),
-    ({"k": (2, 8, 5, 8), "v": (2, 8, 5, 8)}, ["H = 4", "K = 8", "divide"]),
+    ({"v": (2, 1, 5, 8)}, ["v has 1 head ", "k has 2"]),
+    ({"v": (2, 2, 1, 8)}, ["v has 1 row ", "k has 5"]),
+    ({"k": (2, 3, 5, 8), "v": (2, 3, 5, 8)}, ["H = 4", "K = 3", "divide H"]),
+    ({"k": (2, 8, 5, 8), "v": (2, 8, 5, 8)}, ["H = 4", "K = 8", "divide H", "is q really the queries?"]),
     ({"k": (2, 0, 5, 8), "v": (2, 0, 5, 8)}, ["H = 4", "K = 0", "divide"]),
     ({"k": (3, 2, 5, 8)}, ["batch axes", "q (2,)", "k (3,)", "equal or 1"]),
     ({"v": (3, 2, 5, 8)}, ["batch axes", "v (3,)"]),
@@ -115,8 +117,11 @@ def test_masks_of_numbers():
 
 def test_bias():
     refused("attention", TypeError, "bias", "bool", "mask=", bias=np.ones((3, 5), bool))
-    refused("attention", ValueError, "bias", "(2, 3, 5)", "bias[:, None]", bias=np.ones((2, 3, 5)))
-    refused("attention", ValueError, "bias", "(3, 6)", "(2, 4, 3, 5)", bias=np.ones((3, 6)))
+    refused("attention", ValueError, "bias", "(2, 3, 5)", "bias[:, None], if its axes are batch, queries and "
+            "keys", bias=np.ones((2, 3, 5)))
+    for shape in [(3, 6), (4, 4), (2, 4), (3,)]:            # batch and heads, or queries alone: no bias is that
+        refused("attention", ValueError, f"bias has shape {shape}", "expected (5,), (3, 5) or (2, 4, 3, 5), where "
+                "any axis may be 1", bias=np.ones(shape))
     refused("attention", ValueError, "bias", "(1, 2, 4, 3, 5)", bias=np.ones((1, 2, 4, 3, 5)))
 
 

@@ -7,6 +7,7 @@ import pytest
 from bad_calls import normal
 
 import pe
+from pe._keywords import CALLS
 
 x, q = normal(2, 3, 5, 8), normal(2, 4, 3, 8)
 k = v = normal(2, 2, 5, 8, seed=1)
@@ -30,7 +31,20 @@ ADVICE = {
     "positions of a batch": (turn(positions=ones((2, 5))), "positions", "positions[:, None, :]"),
     "positions of heads": (turn(positions=ones((3, 5))), "positions", "positions[None, :, :]"),
     "positions, rows before heads": ((pe.apply_rope, {"x": rows, "positions": np.arange(5)}),
-                                     "positions", "positions[None, :, None]"),
+                                     "x", "x.swapaxes(-3, -2)"),
+    "positions, too few": (turn(positions=np.arange(2)), "positions", "np.arange(5)"),
+    "positions of single rows": (turn(x=x[:, :, :1], positions=[7, 9]), "positions", "positions[:, None, None]"),
+    "slopes of True": (attend(alibi_slopes=True), "alibi_slopes", "pe.alibi_slopes(4)"),
+    "slopes of a name": (attend(alibi_slopes="auto"), "alibi_slopes", "pe.alibi_slopes(4)"),
+    "slopes of a function": (attend(alibi_slopes=pe.alibi_slopes), "alibi_slopes", "pe.alibi_slopes(4)"),
+    "slopes of a bias": ((pe.alibi_bias, {"q_positions": 3, "k_positions": 5, "slopes": pe.alibi_slopes}),
+                         "slopes", "pe.alibi_slopes(H)"),
+    "a rope by its layout": (attend(rope="half"), "rope", 'pe.Rope(8, layout="half")'),
+    "a list of text": (attend(sinks=["0", "1", "2", "3"]), "sinks", "np.array(sinks, np.float64)"),
+    "a name for a matrix": ((pe.transport, {"X": "turn", "t": 1.0}), "X", "pe.generators.turn(1.0)"),
+    "a function for a matrix": ((pe.transport, {"X": pe.generators.turn, "t": 1.0}), "X",
+                                "pe.generators.turn(1.0)"),
+    "a bias of padding": (attend(bias=ones((2, 5))), "bias", "bias[:, None, None]"),
     "a pair of positions": ((pe.apply_rope_2d, {"x": x, "pos_x": ones((2, 5)), "pos_y": ones(5)}),
                             "pos_x", "pos_x[:, None, :]"),
     "coordinates": ((pe.apply_rope_nd, {"x": x, "positions": ones((2, 5, 2)), "freqs": ones((2, 3))}),
@@ -74,7 +88,7 @@ def test_what_a_message_tells_to_type_works(call, argument, advice):
     text = str(caught.value)
     said = advice.replace("-alibi_slopes", "alibi_slopes=-m")
     assert said in text, text
-    names = {"np": np, "gates": arguments.get("log_gates"), **arguments}
+    names = {"np": np, "pe": pe, "H": 4, "gates": arguments.get("log_gates"), **arguments}
     fixed = {argument: eval(advice, names)}
     if argument == "cos":
         fixed["sin"] = eval(advice.replace("cos", "sin"), names)
@@ -90,15 +104,53 @@ def test_rows_before_heads_are_recognised():
     assert pe.attention(*(each.swapaxes(-3, -2) for each in (a, b, b))).shape == (2, 4, 7, 8)
 
 
-@pytest.mark.parametrize("op, args, places", [
-    (pe.attention, (q, k, v, ones((3, 5), bool)), "q, k, v"),
-    (pe.apply_rope, (x, x, cos, sin), "x, cos, sin"),
-    (pe.alibi_bias, (3, 5, ones(4)), "q_positions, k_positions"),
+def test_what_is_wrong_with_the_heads():
+    """q and k in each other's place come first; the order of axes is offered only where it fits."""
+    wide = normal(2, 8, 5, 8)
+    with pytest.raises(ValueError, match="k has more heads than q; is q really the queries.$"):
+        pe.attention(q, wide, wide)
+    three = normal(2, 3, 5, 8)
+    with pytest.raises(ValueError, match=r"K must divide H$"):
+        pe.attention(q, three, three)                               # 3 keys by 5 heads beside 4 by 3: no order
+
+
+@pytest.mark.parametrize("op, args, text", [
+    (pe.attention, (q, k, v, ones((3, 5), bool)), "takes q, k, v by place, and got 4; everything after v is by "
+     "keyword; call attention(q, k, v, mask=mask, causal=True)"),
+    (pe.attention, (q, k, v, None, 0.0, True), "takes q, k, v by place, and got 6; everything after v is by "
+     "keyword; call attention(q, k, v, mask=mask, causal=True)"),
+    (pe.attention_weights, (q, k, v), "everything after k is by keyword; call attention_weights(q, k, "
+     "causal=True), as weights need no v"),
+    (pe.apply_rope, (x, x, cos, sin), "takes x, cos, sin by place, and got 4; everything after sin"),
+    (pe.alibi_bias, (3, 5, ones(4)), "everything after k_positions is by keyword; call alibi_bias(M, N, "
+     "slopes=pe.alibi_slopes(H))"),
+    (pe.alibi_bias, (8, 5), "alibi_bias() is missing slopes; call alibi_bias(M, N, slopes="),
+    (pe.merge_attention, (1, 2, 3), "takes outs, lses by place, and got 3; call merge_attention("),
+    (pe.Rope, (64, 10000.0, "half"), "Rope() takes dim, base by place, and got 3; everything after base is by "
+     'keyword; call Rope(64, layout="half")'),
+    (pe.Rope, (), "Rope() is missing dim; call Rope(64"),
 ])
-def test_too_many_arguments_by_place(op, args, places):
-    text = f"takes {places} by place, and got {len(args)}; pass the others by name"
+def test_arguments_by_place(op, args, text):
     with pytest.raises(TypeError, match=re.escape(text)):
         op(*args)
+
+
+@pytest.mark.parametrize("call", [call.partition(", as ")[0].partition(", with ")[0] for call in CALLS.values()])
+def test_the_calls_that_messages_show_are_good(call):
+    names = {"x": x[0], "q": q, "k": k, "v": v, "T": 5, "M": 3, "N": 5, "H": 4, "mask": ones((3, 5), bool),
+             "pos_x": np.arange(5), "pos_y": np.arange(5), "positions": ones((5, 2)), "freqs": ones((2, 4)),
+             "out1": q, "out2": q, "lse1": q[..., 0], "lse2": q[..., 0], "np": np, "pe": pe}
+    names |= {"q": k} if call.startswith("retention") else {}
+    assert eval(f"pe.{call}", names) is not None
+
+
+@pytest.mark.parametrize("slip", ["rope", "apply_rotary_pos_emb", "scaled_dot_product_attention", "softmax"])
+def test_names_of_other_libraries(slip):
+    with pytest.raises(AttributeError, match=f"no attribute '{slip}'; .*pe") as caught:
+        getattr(pe, slip)
+    named = re.findall(r"pe\.(\w+)", str(caught.value))
+    assert named and all(hasattr(pe, name) for name in named)
+    assert not hasattr(pe, slip) and slip not in dir(pe)
 
 
 def test_other_texts_that_misled():

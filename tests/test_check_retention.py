@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import pe
-from pe._check.keywords import PEERS
+from pe._keywords import PEERS
 
 
 def good():

@@ -50,9 +50,8 @@ class TestPositions:
 
 
 @pytest.mark.parametrize("x, shape, index", [
-    ((2, 3, 5, 8), (2, 5), "[:, None, :]"), ((2, 5, 3, 8), (5,), "[None, :, None]"),
-    ((2, 5, 3, 8), (2, 5), "[:, :, None]"), ((2, 3, 5, 8), (3, 5), "[None, :, :]"),
-    ((3, 3, 5, 8), (3, 5), "[:, None, :]"), ((7, 2, 3, 5, 8), (2, 5), "[None, :, None, :]")])
+    ((2, 3, 5, 8), (2, 5), "[:, None, :]"), ((2, 3, 1, 8), (2,), "[:, None, None]"),
+    ((2, 3, 5, 8), (3, 5), "[None, :, :]"), ((3, 3, 5, 8), (3, 5), "[:, None, :]"), ((7, 2, 3, 5, 8), (2, 5), "[None, :, None, :]")])
 def test_positions_say_the_index_that_fits(x, shape, index):
     x, points = normal(*x), np.arange(np.prod(shape)).reshape(shape)
     with pytest.raises(ValueError, match=re.escape(f"positions{index} fits")):
@@ -67,8 +66,25 @@ def test_one_position_does_not_stand_for_many_rows():
     for x in (normal(5, 8), normal(2, 5, 8)):
         with pytest.raises(ValueError, match=re.escape("positions has shape (1,)")):
             pe.apply_rope(x, positions=[3])
-    with pytest.raises(ValueError, match=re.escape("(5,) and x is one row: expected (1,)")):
+    with pytest.raises(ValueError, match=re.escape("(5,) and x is one row: expected (1,), [p] for position p")):
         pe.apply_rope(normal(8), positions=np.arange(5))
+
+
+@pytest.mark.parametrize("shape", [(3,), (2,), (1,), (4,), (2, 3), (2, 4), (2, 1), (3, 1)])
+def test_no_index_that_would_give_heads_or_sequences_the_numbers_of_rows(shape):
+    with pytest.raises(ValueError, match=re.escape("expected (5,), one for each row")) as caught:
+        pe.apply_rope(normal(2, 3, 5, 8), positions=np.ones(shape))
+    text = str(caught.value)
+    assert " fits" not in text and ("such as np.arange(5)" in text) == (len(shape) == 1)
+    assert ("If x is (..., rows, heads, D), pass x.swapaxes(-3, -2)" in text) == (shape in [(3,), (2, 3)])
+
+
+def test_positions_of_attention_that_fit_by_accident():
+    refused("attention", ValueError, "q_positions has shape (2,)", "such as np.arange(start, start + 3)",
+            q_positions=[1, 2])
+    refused("attention", ValueError, "If q is (..., rows, heads, D), pass q.swapaxes(-3, -2)",
+            q_positions=[1, 2, 3, 4])
+    refused("attention", ValueError, "k_positions has shape (2,)", "such as np.arange(5)", k_positions=[1, 2])
 
 
 def test_positions_of_several_axes():
@@ -116,6 +132,7 @@ def test_one_description_of_the_angles():
 @pytest.mark.parametrize("name", ["positions", "attention"])
 def test_rope(name):
     refused(name, TypeError, "rope", "int", "pe.Rope(8)", rope=10000)
+    refused(name, TypeError, "rope", "str", 'pe.Rope(8, layout="half")', rope="rotate_half")
     refused(name, ValueError, "rope is for D = 4", "D = 8", rope=pe.Rope(4))
 
 
@@ -180,7 +197,7 @@ def test_table_shapes():
     for fragments, tables in [
         (["cos has 9 rows", "T = 5", "cos[:5]"], (cos, sin)),
         (["cos has 3 rows", "T = 5"], (cos[:3], sin[:3])),
-        (["cos has 1 rows", "T = 5", "broadcast_to"], (cos[:1], sin[:1])),
+        (["cos has 1 row ", "T = 5", "broadcast_to"], (cos[:1], sin[:1])),
         (["cos has shape (5, 4)", "sin has shape (4, 4)"], (cos[:5], sin[:4])),
         (["cos has 5 columns", "L = 4", "D = 8"], (normal(5, 5), normal(5, 5))),
         (["cos has shape (4,)", "(5, 4)", "(2, 3, 5, 4)"], (cos[0], sin[0])),

@@ -13,7 +13,7 @@ from golden_cases import arrays, op_cases, rope_cases
 
 import pe
 import pe.reference
-from pe._check import keywords
+from pe import _keywords as keywords
 
 PAGE = Path(__file__).parents[1] / "docs" / "coming-from.md"
 OPS = [pytest.param(pe, id="pe"), pytest.param(pe.reference, id="twin")]

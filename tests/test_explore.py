@@ -167,9 +167,13 @@ def test_typed_numbers(open_page):
     assert state(page)[0][0][0] == 0.3333 and check(page).kind == "explode"
     number.fill("-1e-3")
     assert check(page).kind == "fade"
+    limits = page.get_by_test_id("limits")
+    assert limits.inner_text() == "entries from −2 to 2, u from 0 to 20"
     number.fill("7")
+    assert limits.inner_text() == "a = 7 is outside: from −2 to 2"
     number.press("Tab")
     assert number.input_value() == "2"
+    assert " ".join(page.get_by_test_id("X").inner_text().split()) == "2 1 0 0"
     number.fill("")
     number.press("Tab")
     assert number.input_value() == "2", "an empty box falls back on the last number"
@@ -193,18 +197,44 @@ def test_presets_and_change_of_basis(open_page):
         assert state(page) == (X, u)
         before = check(page)
         assert page.get_by_test_id("said").inner_text().startswith(before.name)
-        page.get_by_test_id("basis").focus()
+        basis = page.get_by_test_id("basis")
+        if name == "nothing":
+            assert basis.is_disabled() and basis.inner_text() == "the same in every basis"
+            continue
+        basis.focus()
         page.keyboard.press("Enter")
         after = check(page)
-        P = np.array([[1, 0.5], [0, 1]])
+        P = np.array([[1, 0], [0.5, 1]])
         np.testing.assert_allclose(after.X, P @ X @ np.linalg.inv(P), atol=1e-15)
+        assert not np.array_equal(after.X, X), "a change of basis must be seen"
         same = ("eigenvalues", "trace-det", "directions", "half-life", "period")
         assert all(before.numbers()[key] == after.numbers()[key] for key in same) and after.kind == name
+        pressed = page.locator("button[aria-pressed=true]").all_inner_texts()
+        assert pressed == [name.replace("+", " + ")]
         page.keyboard.press("Enter")
         assert state(page) == (X, u)
     page.get_by_test_id("number-c").fill("2")
     page.get_by_test_id("number-a").fill("2")
     assert page.get_by_test_id("basis").is_disabled(), "an entry would leave the sliders"
+
+
+def test_a_basis_that_a_shear_would_not_change(open_page):
+    page = open_page(custom_page([[0, 0], [1, 0]], 1))     # commutes with [[1, 0], [h, 1]]
+    page.get_by_test_id("basis").click()
+    P = np.array([[1, 0.5], [0, 1]])
+    np.testing.assert_array_equal(check(page).X, P @ [[0, 0], [1, 0]] @ np.linalg.inv(P))
+
+
+@pytest.mark.parametrize("name", ["fade", "slide", "turn"])
+def test_the_carried_axes_are_named(open_page, name):
+    page = open_page(figure_page(name))
+    words = page.get_by_test_id("portrait").locator("text.v")
+    assert words.all_inner_texts() == ["A e₁", "A e₂", "x(u)"]
+    boxes = [words.nth(i).bounding_box() for i in range(3)]
+    for i, one in enumerate(boxes):
+        for other in boxes[:i]:
+            assert (one["x"] + one["width"] <= other["x"] or other["x"] + other["width"] <= one["x"]
+                    or one["y"] + one["height"] <= other["y"] or other["y"] + other["height"] <= one["y"])
 
 
 def test_play(open_page):
@@ -391,15 +421,25 @@ class Text(HTMLParser):
 
 def test_page_of_parts(open_page):
     parts = [("heading", "Rows & <ranks>"), ("text", "a < b\nc"), explore.generator(),
-             ("table", ["X", "class"], [["[[0, 1], [0, 0]]", "slide"], [1, "<b>"]])]
+             ("note", "Careful", "a < c"), ("code", "a = b < c\nd"),
+             ("table", ["X", "class", "n"], [["[[0, 1], [0, 0]]", "slide", "1.5"], [1, "<b> slide", -20]]),
+             ("bars", ["gap", "score"], [[0, "8.0"], [1, "4.0"], [2, "-1.0"]], 8.0)]
     html = explore.page("Turn <fade>", parts)
     words = Text(html).words
-    for expected in ("Turn <fade>", "Rows & <ranks>", "a < b\nc", "[[0, 1], [0, 0]]", "slide", "1", "<b>"):
+    for expected in ("Turn <fade>", "Rows & <ranks>", "a < b\nc", "[[0, 1], [0, 0]]", "slide", "1", "<b> slide", "Careful:", "a < c",
+                     "a = b < c\nd"):
         assert expected in words
     assert words.index("Rows & <ranks>") < words.index("a < b\nc") < words.index("slide")
     page = open_page(html)
     check(page)
     assert page.locator("main h1").inner_text() == "Turn <fade>" and page.locator("main > h2").count() == 1
+    cells = page.locator("main > .wide").nth(0).locator("tbody tr").nth(0).locator("td")
+    assert [cells.nth(i).evaluate("e => getComputedStyle(e).textAlign") for i in range(3)] == [
+        "left", "left", "right"]
+    assert cells.nth(1).locator("b.slide").count() == 1 and page.locator("td b").count() == 1
+    bars = page.locator(".bars i")
+    widths = [bars.nth(i).bounding_box()["width"] for i in range(3)]
+    assert widths[0] == pytest.approx(2 * widths[1], abs=1) and widths[0] > 300 and widths[2] == 0
     for part in (("heading", 3), "text", ("tables", [], []), None):
         with pytest.raises(TypeError, match=r"parts\[1\] must be an Explorer"):
             explore.page("x", [("text", "fine"), part])

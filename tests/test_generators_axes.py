@@ -21,7 +21,7 @@ from pe.generators import (
     turn,
 )
 
-ONE, I, J, K = quaternion_matrix(np.eye(4, dtype=int))
+ONE, QI, QJ, QK = quaternion_matrix(np.eye(4, dtype=int))
 
 
 def skew(*below):
@@ -100,14 +100,15 @@ def test_claim_B6_complex_numbers_are_matrices():
 
 
 def test_claim_B7_the_table_of_quaternions():
-    for unit_ in (I, J, K):
+    for unit_ in (QI, QJ, QK):
         assert np.array_equal(unit_ @ unit_, -ONE)
-    for a, b, c in ((I, J, K), (J, K, I), (K, I, J)):
+    for a, b, c in ((QI, QJ, QK), (QJ, QK, QI), (QK, QI, QJ)):
         assert np.array_equal(a @ b, c) and np.array_equal(b @ a, -c)
     assert quaternion_matrix([1, 2, 3, 4]).tolist() == [
         [1, -2, -3, -4], [2, 1, -4, 3], [3, 4, 1, -2], [4, -3, 2, 1]]  # fmt: skip
     p, q = np.random.default_rng(0).standard_normal((2, 4))
-    assert np.allclose(quaternion_matrix(p) @ quaternion_matrix(q), quaternion_matrix(quaternion_matrix(p) @ q))
+    product = quaternion_matrix(quaternion_matrix(p) @ q)
+    assert np.allclose(quaternion_matrix(p) @ quaternion_matrix(q), product)
 
 
 def test_claim_B8_the_euler_formula_of_quaternions():
@@ -125,9 +126,9 @@ def test_loose_claim_d_the_inner_product_carries_over():
 
 
 def test_claim_B9_the_quaternion_route_misses_by_the_numbers_of_the_source():
-    assert relativity_residual([I, J], at=[(0.3, 0.7), (1.1, -0.4)]) == pytest.approx(1.438, abs=5e-4)
-    assert relativity_residual([I, J], at=[(1, 2), (3, 5)]) == pytest.approx(0.1618, abs=5e-5)
-    assert commute([I, J]) == 1.0 and relativity_residual([I]) < 1e-15
+    assert relativity_residual([QI, QJ], at=[(0.3, 0.7), (1.1, -0.4)]) == pytest.approx(1.438, abs=5e-4)
+    assert relativity_residual([QI, QJ], at=[(1, 2), (3, 5)]) == pytest.approx(0.1618, abs=5e-5)
+    assert commute([QI, QJ]) == 1.0 and relativity_residual([QI]) < 1e-15
 
 
 def test_residual_agrees_with_expm():

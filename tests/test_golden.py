@@ -184,7 +184,7 @@ def test_documents_of_flex_are_segments(ops):
     case = next(c for c in op_cases("attention_flex") if c.name == "documents")
     mask = case.args.pop("mask")
     seen = mask.any(axis=0)
-    of_k = np.where(seen, np.argmax(mask, axis=0), -1)      # the first query that sees a key names its document
+    of_k = np.where(seen, np.argmax(mask, axis=0), -1)      # the first query that sees a key names its text
     of_q = of_k[np.argmax(mask, axis=1)]
     np.testing.assert_array_equal(of_q[:, None] == of_k, mask)
     out, lse = ops.attention(**case.args, segments=(of_q, of_k), return_lse=True, **case.kwargs)

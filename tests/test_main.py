@@ -9,13 +9,15 @@ import pytest
 from command_line import assert_refused, run_command
 
 import pe
+from pe.tour import CHAPTERS
 
 MODEL = ["generate", "model.bin", "--tokenizer", "tok.bin"]
 
 
 @pytest.mark.parametrize(("argv", "named"), [
     (["dance"], "dance"), (["--chapter", "3"], "tour"), (["tour", "3"], "3"),
-    (["tour", "--chapter", "0"], "--chapter"), (["tour", "--chapter", "13"], "1 to 12"),
+    (["tour", "--chapter", "0"], "--chapter"),
+    (["tour", "--chapter", str(len(CHAPTERS) + 1)], f"1 to {len(CHAPTERS)}"),
     (["tour", "--chapter", "one"], "'one'"), (["tour", "--chapter"], "--chapter"),
     (["generate"], "CHECKPOINT"), (["generate", "model.bin"], "--tokenizer"),
     ([*MODEL, "--steps", "0"], "--steps"), ([*MODEL, "--steps", "2.5"], "'2.5'"),
@@ -32,7 +34,7 @@ def test_bad_input_is_one_line_and_status_2(argv, named, capsys, tmp_path, monke
 
 def test_help_lists_the_commands_and_every_option_is_explained(capsys):
     status, out, _ = run_command(capsys, "--help")
-    assert status == 0 and all(name in out for name in ("tour", "generate", "info"))
+    assert status == 0 and all(name in out for name in ("tour", "classify", "generate", "info"))
     status, out, _ = run_command(capsys, "generate", "--help")
     assert status == 0
     for option in ("--tokenizer", "--prompt", "--steps", "--no-cache", "--rope", "--temperature", "--seed"):
@@ -43,6 +45,12 @@ def test_info_says_what_a_bug_report_needs(capsys):
     status, out, err = run_command(capsys, "info")
     assert status == 0 and err == ""
     assert pe.isa() in out and np.__version__ in out and str(pe.get_num_threads()) in out
+
+
+def test_version(capsys):
+    status, out, _ = run_command(capsys, "--version")
+    assert status == 0 and out == f"pe {pe.__version__}\n"
+    assert run_command(capsys, "info")[1].startswith(out)
 
 
 def test_module_runs_as_a_program():
@@ -60,11 +68,11 @@ def test_a_reader_who_leaves_early_sees_no_traceback(tmp_path):
         assert process.wait(60) == 1
 
 
-def test_a_terminal_without_the_letters_gets_question_marks(tmp_path):
+def test_a_terminal_without_the_letters_gets_those_it_has(tmp_path):
     command = [sys.executable, "-m", "pe", "tour", "--chapter", "9"]
     done = subprocess.run(command, capture_output=True, check=False, cwd=tmp_path,
                           env={**os.environ, "PYTHONIOENCODING": "ascii"})
-    assert done.returncode == 0 and b"5.543" in done.stdout and done.stderr == b""
+    assert done.returncode == 0 and b"5.543  ####" in done.stdout and done.stderr == b""
 
 
 @pytest.mark.parametrize(("error", "status"), [(KeyboardInterrupt(), 130), (OSError("disk on fire"), 2)])

@@ -88,6 +88,12 @@ def decay(M, N, D, V, dtype, causal=True):
              "rate": abs(normal(2, 3, dtype=dtype))}, {"dtype": dtype, "causal": causal})
 
 
+def decay_by_clock(M, N, D, V, dtype):
+    """A clock that stands still for a while, so that it alone could not tell what comes later."""
+    operands, keywords = decay(M, N, D, V, dtype)
+    return operands | {"clock": tuple(np.maximum(rising(2, 1, n), 3) for n in (M, N))}, keywords
+
+
 def alibi(M, N, D, V, dtype, causal=True):
     slopes = pe.alibi_slopes(3).astype(dtype)
     return ({"q_positions": np.arange(N - M, N), "k_positions": np.arange(N), "slopes": slopes},
@@ -143,8 +149,8 @@ def decode(M, *others, **keywords):
     return attend(min(M, 2), *others, **keywords)
 
 
-EVERYTHING = ["rope", "mask", "bias", "alibi_slopes", "decay_rate", "clock", "sinks", "segments", "kv_lengths",
-              "q_positions", "k_positions"]
+EVERYTHING = ["rope", "mask", "bias", "alibi_slopes", "decay_rate", "clock", "sinks", "segments",
+              "kv_lengths", "q_positions", "k_positions"]
 FULL = {"causal": True, "return_lse": True, "window": 29, "softcap": 1.5}
 CALLS = {
     "rope-positions": ("apply_rope", rope_positions),
@@ -158,6 +164,7 @@ CALLS = {
     "nd-half-inverse": ("apply_rope_nd", partial(rope_nd, layout="half", inverse=True)),
     "decay": ("decay_bias", decay),
     "decay-both-sides": ("decay_bias", partial(decay, causal=False)),
+    "decay-clock": ("decay_bias", decay_by_clock),
     "alibi": ("alibi_bias", alibi),
     "alibi-both-sides": ("alibi_bias", partial(alibi, causal=False)),
     "attention": ("attention", attend),

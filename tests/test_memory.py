@@ -45,7 +45,8 @@ ATTENTION = GROWTH + """
     diagonal = lambda a: np.lib.stride_tricks.sliding_window_view(a, N)[:M][::-1]
     def grown(q=q, k=k, v=v, out=out, **options):
         few = (a[..., -512:, :] for a in (q, k, v))
-        pe.attention(*few, alibi_slopes=0.1, bias=np.zeros(512, q.dtype), rope=pe.Rope(8) if "rope" in options else None)
+        rope = pe.Rope(8) if "rope" in options else None
+        pe.attention(*few, alibi_slopes=0.1, bias=np.zeros(512, q.dtype), rope=rope)
         print(growth(lambda: pe.attention(q, k, v, out=out, **options)))
 """
 KEYWORDS = {
@@ -56,7 +57,8 @@ KEYWORDS = {
     "bias": "grown(bias=diagonal(normal(N + M)))",
     "alibi_slopes": "grown(alibi_slopes=0.01)",
     "decay_rate": "grown(decay_rate=[0.01], causal=True)",
-    "clock": "grown(clock=np.cumsum(rng.random(N)), causal=True); grown(clock=(np.arange(M), rng.random(N).cumsum()))",
+    "clock": "grown(clock=rng.random(N).cumsum(), causal=True);"
+             "grown(clock=(np.arange(M), np.arange(N) / 9))",
     "softcap": "grown(softcap=2.0)",
     "sinks": "grown(sinks=[0.5])",
     "segments": "grown(segments=(np.arange(M) // 9000, np.arange(N) // 9000))",
@@ -83,6 +85,15 @@ def test_attention_grows_by_no_scores(keyword):
 def test_attention_grows_by_no_scores_in_any_dtype(dtype):
     values = f"*(a.astype({dtype}) for a in (q, k, v, out))"
     assert float(output(ATTENTION + f"    import ml_dtypes; grown({values}, causal=True)")) < 8
+
+
+def test_a_bias_by_a_clock_grows_by_no_second_array():
+    report = output(GROWTH + """
+    times, out = rng.random(4096).cumsum(), np.ones((4096, 4096), np.float32)   # 64 MiB, 16 MiB of bool
+    pe.decay_bias(64, clock=times[:64])
+    print(growth(lambda: pe.decay_bias(4096, clock=times, out=out)))
+    """)
+    assert float(report) < 8
 
 
 def test_the_measure_sees_an_array_of_scores():
@@ -223,12 +234,12 @@ def test_ten_thousand_small_calls_grow_by_nothing():
 @pytest.mark.parametrize("out", [False, True])
 def test_calls_keep_no_reference_to_their_operands(out):
     x, positions, mask, rope = np.ones((2, 5, 8)), np.arange(5.0), np.ones(5, bool), pe.Rope(8)
-    into = np.empty_like(x) if out else None
-    held = x, positions, mask, rope, rope.freqs, into
+    into, numbers = np.empty_like(x) if out else None, np.arange(5)
+    held = x, positions, mask, numbers, rope, rope.freqs, into
     before = [sys.getrefcount(a) for a in held[:-1]]
     for _ in range(50):
         pe.attention(x, x, x, mask=mask, q_positions=positions, k_positions=positions, rope=rope, out=into)
-        pe.attention(x, x, x, clock=positions, sinks=positions[:2], segments=(mask.view(np.uint8),) * 2, out=into)
+        pe.attention(x, x, x, clock=positions, sinks=positions[:2], segments=(numbers, numbers), out=into)
         pe.apply_rope(x, positions=positions, out=into)
         pe.apply_rope(x, *rope.cache(5), out=into)
         pe.alibi_bias(positions, slopes=1.0)

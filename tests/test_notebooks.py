@@ -88,7 +88,7 @@ def test_stored_notebook_is_complete_and_small(path):
     nbformat = pytest.importorskip("nbformat", reason="needs nbformat: pip install -e '.[test]'")
     nbformat.validate(notebook)
     assert path.with_suffix(".ipynb").stat().st_size < 2_000_000
-    assert set(notebook["metadata"]) == {"kernelspec", "language_info"}, "no widget state, nothing of a machine"
+    assert set(notebook["metadata"]) == {"kernelspec", "language_info"}, "widget state, or traces of a run"
     counts = [cell["execution_count"] for cell in code(notebook)]
     assert counts == list(range(1, len(counts) + 1))
     kinds = {output["output_type"] for cell in code(notebook) for output in cell["outputs"]}

@@ -226,6 +226,23 @@ def test_attention_into_each_of_its_inputs(target):
     np.testing.assert_array_equal(out, expected)
 
 
+@pytest.mark.parametrize("name", ["bias", "alibi_slopes", "decay_rate", "sinks", "clock", "q_positions",
+                                  "k_positions", "segments", "kv_lengths", "mask"])
+def test_attention_into_what_steers_it(name):
+    """Whatever is read may lie in the memory of out; it is read before it is written over."""
+    x = normal(2, 5, 4)
+    values = {"segments": np.array([0, 0, 1, 1, 1]), "kv_lengths": np.array(4), "mask": np.arange(5) != 2,
+              "bias": normal(5), "alibi_slopes": np.ones(2), "decay_rate": np.ones(2), "sinks": np.ones(2)}
+    value = values.get(name, np.arange(5.0))
+    keywords = {"causal": name != "kv_lengths", name: value}
+    expected = pe.attention(x, x, x, **keywords)
+    out = np.zeros_like(expected)
+    place = np.ndarray(value.shape, value.dtype, buffer=out, offset=16)
+    place[...] = value
+    keywords[name] = place
+    close(pe.attention(x, x, x, **keywords, out=out), expected)
+
+
 def test_one_array_may_be_q_k_v_and_out():
     x = normal(2, 5, 4)
     expected = pe.attention(x, x, x, causal=True)

@@ -267,10 +267,12 @@ def test_the_plain_path_of_attention_agrees_with_the_checks(seed):
         rope = None if D % 2 or rng.integers(2) else pe.Rope(int(D))
         plan = None if rope is None else rope._plan
         window, cap = rng.choice([None, 1, 2]), rng.choice([None, 0.5])
-        options = (None, True, None if window is None else float(window), window is not None, None, mask, bias,
-                   None, None, None, None, cap, None, None, None, None, plan, t, s, True)
+        left = None if window is None else float(window)
+        options = (None, True, left, window is not None, None, mask, bias, None, None, None, None, cap, None,
+                   None, None, None, plan, t, s, True)
         taken += agree(_core.attention, (q, k, v, options, None, None), _check.attention, q, k, v, None, True,
-                       window, mask, bias, None, None, None, cap, None, None, rope, t, s, None, True, None, None)
+                       window, mask, bias, None, None, None, cap, None, None, rope, t, s, None, True, None,
+                       None)
     assert taken > 100
 
 

@@ -168,6 +168,22 @@ def test_biases_are_their_twins(data, causal, dtype):
 
 
 @many
+@given(st.data(), st.booleans(), st.sampled_from(DTYPES), st.booleans())
+def test_a_bias_by_a_clock_is_its_twin(data, causal, dtype, alone):
+    lead = tuple(data.draw(st.lists(st.integers(0, 3), max_size=2)))
+    M, N = sorted([data.draw(sizes), data.draw(sizes)])
+    points = [data.draw(positions(*data.draw(st.just(()) | thinned(lead)), n)) for n in (M, N)]
+    clock = tuple(np.cumsum(abs(normal(data.draw(seeds), *data.draw(thinned(lead)), n)), -1) for n in (M, N))
+    keywords = {"clock": clock[1] if alone else clock, "causal": causal, "dtype": dtype}
+    for rate in ({}, {"rate": abs(normal(data.draw(seeds), *data.draw(thinned(lead))))}):
+        result = pe.decay_bias(*points, **keywords, **rate)
+        close(result, reference.decay_bias(*points, **keywords, **rate), 4)
+    # what a clock of positions says, positions say
+    by_clock = pe.decay_bias(N, rate=0.25, causal=causal, clock=np.arange(N))
+    assert np.array_equal(by_clock, pe.decay_bias(N, rate=0.25, causal=causal))
+
+
+@many
 @given(seeds, sizes, sizes, st.booleans(), offsets)
 def test_biases_see_the_gap_alone(seed, M, N, causal, shift):
     t, s = (np.random.default_rng([seed, n]).integers(-1000, 1000, n) for n in (M, N))

@@ -24,16 +24,23 @@ def test_signature_is_that_of_the_op(name):
 # Against exact arithmetic
 
 
-def exact_attention(q, k, v, scale, causal, mask, bias, slope, t, s):
+def exact_attention(q, k, v, scale, causal, mask, bias, slope, t, s, cap=None, sink=-np.inf, rate=0,
+                    clocks=None, reach=np.inf, lag=np.inf, texts=None, length=None):
     """One head by the definition, in 40 digits."""
+    texts, clocks = texts or (0 * t, 0 * s), clocks or (t, s)
     rows = []
     for i, query in enumerate(q):
-        seen = [j for j in range(len(k)) if mask[i, j] and not (causal and s[j] > t[i])]
-        weights = [mpmath.exp(scale * mpmath.fdot(query, k[j]) + bias[i, j]
-                              - slope * abs(mpmath.mpf(t[i]) - s[j])) for j in seen]
-        total = mpmath.fsum(weights)
+        seen = [j for j in range(len(k))[:length] if mask[i, j] and not (causal and s[j] > t[i])
+                and -lag <= t[i] - s[j] <= reach and texts[0][i] == texts[1][j]]
+        weights = []
+        for j in seen:
+            score = scale * mpmath.fdot(query, k[j])
+            score = score if cap is None else cap * mpmath.tanh(score / cap)
+            gap, time = (abs(mpmath.mpf(a[i]) - b[j]) for a, b in ((t, s), clocks))
+            weights.append(mpmath.exp(score + bias[i, j] - slope * gap - rate * time))
+        total = mpmath.fsum(weights) + (mpmath.exp(sink) if sink > -np.inf else 0)
         out = [mpmath.fdot(weights, v[seen, c]) / total if seen else 0 for c in range(v.shape[1])]
-        rows.append([*map(float, out), float(mpmath.log(total)) if seen else -np.inf])
+        rows.append([*map(float, out), float(mpmath.log(total)) if total else -np.inf])
     return np.array(rows)[:, :-1], np.array(rows)[:, -1]
 
 
@@ -50,6 +57,28 @@ def test_attention_against_mpmath(seed, causal):
     with mpmath.workdps(40):
         for h in range(2):
             want = exact_attention(q[h], k[0], v[0], 0.75, causal, mask, bias[h], slopes[h] + 0.125, t, s)
+            np.testing.assert_allclose(out[h], want[0], atol=1e-15 * 8)
+            np.testing.assert_allclose(lse[h], want[1], atol=1e-15 * 8)
+
+
+@pytest.mark.parametrize("ops", OPS)
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_every_keyword_of_attention_against_mpmath(ops, seed, causal):
+    rng = np.random.default_rng(seed)
+    q, k, v = rng.normal(size=(2, 4, 3)), rng.normal(size=(1, 7, 3)), rng.normal(size=(1, 7, 2))
+    t, s = np.arange(1, 5.0), np.arange(7.0)                # of 7 keys 5 are in use: queries are the last 4
+    texts = np.sort(rng.integers(0, 2, 4)), np.sort(rng.integers(0, 2, 7))
+    clocks, bias = [rng.random((2, n)).cumsum(axis=-1) for n in (4, 7)], rng.normal(size=(4, 7))
+    sinks, slopes, rates = np.array([0.5, -np.inf]), np.array([0.5, 0.25]), np.array([1.5, 0.0])
+    out, lse = ops.attention(q, k, v, scale=0.75, causal=causal, window=(3, 1.5), bias=bias, sinks=sinks,
+                             alibi_slopes=slopes, decay_rate=rates, clock=tuple(clocks), softcap=0.5,
+                             segments=texts, kv_lengths=5, return_lse=True)
+    with mpmath.workdps(40):
+        for h in range(2):
+            of_head = sinks[h], rates[h], [clock[h] for clock in clocks]
+            want = exact_attention(q[h], k[0], v[0], 0.75, causal, bias < 9, bias, slopes[h], t, s, 0.5, *of_head,
+                                   3, 1.5, texts, 5)
             np.testing.assert_allclose(out[h], want[0], atol=1e-15 * 8)
             np.testing.assert_allclose(lse[h], want[1], atol=1e-15 * 8)
 

@@ -9,14 +9,14 @@ import pytest
 from scipy.linalg import expm
 
 import pe
-import pe.rope
+import pe.rope as rope_module
 from pe import Rope, build_rope_cache
 
 RNG = np.random.default_rng(5)
 
 
 def test_docstring_examples_run():
-    result = doctest.testmod(pe.rope)
+    result = doctest.testmod(rope_module)
     assert result.attempted > 10 and result.failed == 0
 
 
@@ -248,7 +248,7 @@ def test_inverse_undoes_the_amplitude_too():
     (lambda: Rope(8).cache([np.nan]), ValueError, "positions.*nan"),
     (lambda: Rope(8).cache([2**53 + 2]), ValueError, r"positions.*2\^53"),
     (lambda: Rope(8, freqs=np.eye(2)).cache([1, 2, 3]), ValueError, r"positions .*\(\.\.\., 2\).*\(3,\)"),
-    (lambda: build_rope_cache(4, 7), ValueError, "even.*7"),
+    (lambda: build_rope_cache(4, 7), ValueError, "^head_dim must be even.*got 7$"),
     (lambda: build_rope_cache(-4, 8), ValueError, "seq_len .*at least 0.*-4"),
     (lambda: build_rope_cache(4.0, 8), TypeError, "seq_len .*integer.*4.0"),
 ])

@@ -1,5 +1,6 @@
 """The tour: live numbers, those of the sources among them, in 80 columns; and the page it writes."""
 
+import importlib
 import io
 import os
 import re
@@ -19,13 +20,13 @@ EXPECTED = {
     1: ["the dog bit the man", "the man bit the dog", r"no position +[\d.]+e-1[67] "],
     2: ["h5 then h4 = h9", "h7 then h8 = h3", "h5 then h7 = h0", "(h2 h3) h4 = h9",
         "144 pairs", "1728 triples",
-        r"hours of the clock, \+ +yes +yes +yes +yes +yes",
-        r"quarter turns of a square, x +yes +yes +yes +yes +yes",
-        r"positive whole numbers, \+ +yes +NO +NO +yes +NO",
-        r"2x2 matrices, x +yes +yes +NO +yes +NO",
+        r"hours of the clock, plus +yes +yes +yes +yes +yes",
+        r"quarter turns, times +yes +yes +yes +yes +yes",
+        r"positive whole numbers, plus +yes +NO +NO +yes +NO",
+        r"2x2 matrices, times +yes +yes +NO +yes +NO",
         r"squash \[\[1, 0\], \[0, 0\]\]", r"both to\s+\(5, 0\)"],
-    3: [r"log +x to \+ +1.7918 +1.7918", r"exp +\+ to x +148.4132 +148.4132",
-        r"square +\+ to \+ +25.0000 +13.0000 +12"],
+    3: [r"log +times to plus +1.7918 +1.7918", r"exp +plus to times +148.4132 +148.4132",
+        r"square +plus to plus +25.0000 +13.0000 +12"],
     4: [r"A\(5\) +0.2837 +-0.9589 +0.6065 +5", r"A\(2\) A\(3\) +0.2837 +-0.9589 +0.6065 +5",
         r"turn +[\d.]+e-1[567]", r"slide +(0.0e\+00|[\d.]+e-1[567])", r"hurried: angle 0.01 t\^2 +1.8e-01",
         "-0.0021", "6.3e+103"],
@@ -47,7 +48,27 @@ EXPECTED = {
     11: [r"-2 +\(-2, 1\) +-1 +1 +-1\n", r"0 +\(0, 1\) +0 +0 +0\n", r"3 +\(3, 1\) +1.5 +-1.5 +-1.5\n",
          r"100 +\(100, 1\) +50 +-50 +-50\n",
          "0.5, 0.25, 0.125", r"differ by (0.0e\+00|[\d.]+e-1[567]) at most"],
-    12: [r"nothing \(NoPE\) +- +[\d.]+ ms +[\d.]+ ms", r"turn \(RoPE\) +rope=",
+    12: [r"\(3, 5\) +\(4, 5\) +1.0 +14\n", r"\(3, 13\) +\(4, 0\) +13.0 +1\n",
+         r"block form, 2 axes +4x4 +0.00 +[\d.]+e-1[567] +yes",
+         r"block form, 4 axes +8x8 +0.00 +[\d.]+e-1[567] +yes",
+         r"x \+ y in one plane +2x2 +0.00 +[\d.]+e-1[567] +NO",
+         r"two random skew B +4x4 +0.\d+ +[1-9].\de[-+]0[01]",
+         r"reads \(1.25, -3.00\)", r"score\s+(-?\d\.\d{6}),\s+at\s+\(11,\s+22\) and \(14, 26\)\s+\1"],
+    13: ["i j = k is True", "j i = -k is True", r"\(0.3, 0.7\) +\(1.1, -0.4\) +1.438 ",
+         r"\(1, 2\) +\(3, 5\) +0.1618 ", r"dimension\s+0:\s+only\s+B2 = 0",
+         r"0 +0 +0 +0 +1 +1.0000 +1.0000\n",
+         r"3/10 +1/2 +1/2 +-3/10 +1 +1.1576 ", r"2 +-3 +-3 +-2 +1 +3.7417 "],
+    14: [r"-0.5 u \(ALiBi\) +slide +2 ", r"e\^\(-0.1 u\) \(decay\) +fade +1 ", r"cos 0.3 u +turn +2 ",
+         r"cos 0.5 u +turn\+fade +2 ", r"u e\^\(-0.1 u\) +fading slide +2 ", r"RoPE, 8 planes +turn +10 ",
+         r"-log\(1 \+ u\) +outside", r"1 / \(1 \+ u\) +outside", "T5 buckets +outside",
+         "RoPE and noise +outside",
+         r"finds\s+0.7168", r"finds\s+7.0000", r"flip,\s+integers\s+only"],
+    15: [r"\n  RoPE +yes +yes +yes +turn\n", r"0.5 \(t - s\) +yes +yes +yes +slide, nothing",
+         r"\)\) +yes +yes +yes +fade\n", r"RoPE - 0.1 \(t - s\) +yes +yes +yes +turn, slide",
+         "learned table +yes +NO +- +none", "raw index added +yes +NO +- ", "table of gaps +yes +yes +NO ",
+         "step at gap 5 +yes +yes +NO ", r"tanh\(q.k\) e\^\(..\) +NO +- +- ", "gate from the key +NO +- +- ",
+         r"log\(1\+\|t-s\|\) +NO +yes +yes ", r"0.5 \|t - s\| +NO +yes +yes +none"],
+    16: [r"nothing \(NoPE\) +- +[\d.]+ ms +[\d.]+ ms", r"turn \(RoPE\) +rope=",
          r"slide \(ALiBi\) +alibi_slopes=", r"fade \(decay\) +decay_rate=",
          r"turn \+ fade +rope=, decay_rate="],
 }
@@ -57,7 +78,13 @@ CALLS = {1: ["attention", "Rope"], 2: ["check_group_axioms"], 3: ["homomorphism_
          4: ["transport", "group_law_residual"], 5: ["encoding"], 6: ["transport", "decay_bias", "classify"],
          7: ["classify"], 8: ["Rope", "apply_rope"], 9: ["apply_rope"], 10: ["apply_rope"],
          11: ["transport", "alibi_bias", "attention", "alibi_slopes"],
-         12: ["attention", "alibi_slopes", "isa"]}
+         12: ["transport", "apply_rope_2d", "generators.commute", "generators.relativity_residual",
+              "generators.is_injective", "generators.position_of", "generators.axial"],
+         13: ["generators.quaternion_matrix", "generators.relativity_residual", "generators.commutant",
+              "generators.joint_spectrum"],
+         14: ["transport", "Rope", "generators.fit_generator", "generators.generator_of"],
+         15: ["Rope", "generators.check_encoding"],
+         16: ["attention", "alibi_slopes", "isa"]}
 
 
 def told(chapter=None, stream=None):
@@ -110,7 +137,8 @@ def test_numbers_come_from_the_public_functions(number, call, monkeypatch):
     def called(*args, **keywords):
         raise Called
 
-    monkeypatch.setattr(pe, call, called)
+    module, _, name = f"pe.{call}".rpartition(".")
+    monkeypatch.setattr(importlib.import_module(module), name, called)
     with pytest.raises(Called):
         told(number)
 
@@ -145,6 +173,31 @@ def test_colours_only_on_a_terminal(monkeypatch):
             assert "\x1b" not in told(4, Terminal())
 
 
+def test_only_the_names_of_behaviours_are_coloured(monkeypatch):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    for number, names in [(2, []), (3, []), (4, ["turn", "fade", "slide"]), (7, ["turn", "fade", "slide"])]:
+        painted = re.findall(r"\x1b\[3\d+m([^\x1b]*)", told(number, Terminal()))
+        assert set(names) == set(painted) - {"explode"}, number
+
+
+def test_no_line_breaks_inside_a_formula(whole):
+    lines = whole[0].splitlines()
+    assert not [line for line in lines if re.search(r" [-+=<*]$", line)]
+    assert not [line for line in lines if re.match(r" *[-+=<*] ", line)]
+
+
+def test_a_stream_of_ascii_gets_bars_of_ascii():
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding="ascii")
+    for number in (7, 9):
+        told(number, stream)
+    stream.flush()
+    text = raw.getvalue().decode("ascii")
+    assert re.search(r"0  8.000  #{66}\n", text) and re.search(r"0 -1; 1 0 +\+-1i +turn", text)
+    assert "?????" not in text
+
+
 def test_the_page_is_written_and_said(whole):
     text, folder = whole
     page = folder / "turn-fade-slide.html"
@@ -152,7 +205,9 @@ def test_the_page_is_written_and_said(whole):
     assert f"\n  {page}\n" in text and "What to try next" in text.split(str(page))[1]
     html = page.read_text(encoding="utf-8")
     assert len(html.encode()) < 150_000
-    assert html.count("<h2>") == len(CHAPTERS) and "<figure" in html and "<script" in html
+    assert html.count("<h2>") == len(CHAPTERS) + 1 and "<figure" in html and "<script" in html
+    assert html.count('<p class="note notice">') == len(CHAPTERS) and html.count("<i style=") == 13
+    assert "What to try next" in html and "pe.explore.generator(" in html.split("What to try next")[1]
     for number in ("5.5431010613", "0.000045", "16384", "IndexError: index 8300", "148.4132", "damped RoPE"):
         assert number in html
     assert not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//""", html)

@@ -81,10 +81,13 @@ def _dtype_hint(name, array, value):
     if array.dtype.kind == "c":
         return f" (pass {name}.real and {name}.imag apart)"
     if array.dtype == object and not isinstance(value, (list, tuple, np.ndarray)):
-        return f" (its type is {type(value).__name__})"
+        return f" (its type is {type(value).__name__}{'; call it' if callable(value) else ''})"
     if array.dtype.kind == "f":
         return f" ({name}.astype(np.float64))"
-    return f" ({name}.astype(np.float64), if it holds numbers)" if array.dtype.kind in "bOSU" else ""
+    if array.dtype.kind not in "bOSU" or not (hasattr(value, "astype") or isinstance(value, (list, tuple))):
+        return ""
+    held = f"{name}.astype(np.float64)" if hasattr(value, "astype") else f"np.array({name}, np.float64)"
+    return f" ({held}, if it holds numbers)"
 
 
 def coefficients(name, value):
@@ -100,6 +103,8 @@ def common_dtype(named):
     if half and brain:
         raise TypeError(f"{half} is float16 and {brain} is bfloat16, which have no common dtype; "
                         f"convert one, e.g. {half}.astype({brain}.dtype)")
+    if len(by_type) == 1:
+        return next(iter(named.values())).dtype.newbyteorder("=")
     return np.result_type(*(array.dtype.newbyteorder("=") for array in named.values()))
 
 
@@ -120,19 +125,48 @@ def plain(array, dtype=None):
     return np.broadcast_to(array[once].astype(dtype, order="C"), array.shape)
 
 
-def fitting_index(shape, target, *, trim=False):
-    """Return the index of None and : that gives an array of this shape the axes of target; "" if none does.
+def fitting_axes(shape, target):
+    """Return which axes of target an array of this shape could have, fewer than all; () if none fit.
 
     The last axis is tried on the last of target first, the first axis from the left (a batch before heads),
-    those between from the right. trim leaves out the colons at the end.
+    those between from the right.
     """
     if not 0 < len(shape) < len(target) <= 8:
-        return ""
+        return ()
     placements = combinations(range(len(target)), len(shape))
     for axes in sorted(placements, key=lambda a: (a[-1] < len(target) - 1, a[0], [-axis for axis in a[1:]])):
         if all(size in (1, target[axis]) for size, axis in zip(shape, axes, strict=True)):
-            index = [":" if axis in axes else "None" for axis in range(len(target))]
-            while trim and index[-1] == ":":
-                index.pop()
-            return f"[{', '.join(index)}]"
-    return ""
+            return axes
+    return ()
+
+
+def fitting_index(shape, target, *, trim=False):
+    """Return the index of None and : that puts an array on its fitting axes; "" if it has none.
+
+    trim leaves out the colons at the end.
+    """
+    axes = fitting_axes(shape, target)
+    if not axes:
+        return ""
+    index = [":" if axis in axes else "None" for axis in range(len(target))]
+    while trim and index[-1] == ":":
+        index.pop()
+    return f"[{', '.join(index)}]"
+
+
+def on_scores(name, shape, scores):
+    """Say which shapes an array (mask or bias) may have beside the scores, and the index that gives it one.
+
+    Equal sizes may be an accident, so the index comes with the meaning that it gives to each axis; and an
+    array that has no axis of keys is none for which there is one.
+    """
+    *few, whole = dict.fromkeys(str(scores[-n:]) for n in (1, 2, len(scores)))
+    text = (f"{name} has shape {shape} and the scores have shape {scores}; expected {', '.join(few)} or "
+            f"{whole}, where any axis may be 1")
+    axes = fitting_axes(shape, scores)
+    if not axes or axes[-1] != len(scores) - 1:
+        return text
+    names = [*["batch"] * (len(scores) - 3), "heads", "queries", "keys"]
+    *first, last = [names[axis - len(scores)] for axis in axes]
+    meant = f"axes are {', '.join(first)} and {last}" if first else f"axis is {last}"
+    return f"{text}: {name}{fitting_index(shape, scores, trim=True)}, if its {meant}"

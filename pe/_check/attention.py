@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 
+from .._scalars import amount
 from . import clocks, options, visibility
-from .arrays import common_dtype, fitting_index, plain, to_array, values
+from .arrays import common_dtype, on_scores, plain, to_array, values
 from .bias import EXPLODES, REWARDS
 from .out import target
 from .positions import fitted, per_row
@@ -33,7 +34,9 @@ def attention(q, k, v, scale, causal, window, mask, bias, alibi_slopes, decay_ra
     left, left_open, right = visibility.window(window)
     mask = None if mask is None else visibility.mask(mask, scores)
     bias = None if bias is None else _bias(bias, scores)
-    slopes = None if alibi_slopes is None else _penalties(heads, "alibi_slopes", alibi_slopes, REWARDS)
+    slopes = None
+    if alibi_slopes is not None:
+        slopes = _penalties(heads, "alibi_slopes", options.slopes("alibi_slopes", alibi_slopes, heads), REWARDS)
     rates = None if decay_rate is None else _penalties(heads, "decay_rate", decay_rate, EXPLODES)
     softcap = options.cap(softcap)
     sinks = None if sinks is None else _each_head("sinks", options.logits("sinks", sinks), heads)
@@ -76,15 +79,14 @@ def _shapes(q, k, v):
     if k[-1] != q[-1]:
         raise ValueError(f"k has width {k[-1]} (shape {k}), q has width {q[-1]} (shape {q}); expected one D")
     if v[-2] != k[-2]:
-        raise ValueError(f"v has {v[-2]} rows (shape {v}), k has {k[-2]} (shape {k}); expected equally many")
+        raise ValueError(f"v has {amount(v[-2], 'row')} (shape {v}), k has {k[-2]} (shape {k}); expected equally many")
     heads, key_heads, value_heads = (shape[-3] if len(shape) > 2 else 1 for shape in (q, k, v))
     if value_heads != key_heads:
-        raise ValueError(f"v has {value_heads} heads (shape {v}), k has {key_heads} (shape {k}); "
+        raise ValueError(f"v has {amount(value_heads, 'head')} (shape {v}), k has {key_heads} (shape {k}); "
                          f"expected equally many")
     if heads != key_heads and (key_heads == 0 or heads % key_heads):
         raise ValueError(f"q has H = {heads} heads (shape {q}), k has K = {key_heads} (shape {k}); K must "
-                         f"divide H. Heads come before rows, (..., H, M, D): of (..., M, H, D) pass "
-                         f"q.swapaxes(-3, -2), k and v alike")
+                         f"divide H{_other_axes(q, k, v)}")
     try:
         lead = np.broadcast_shapes(q[:-3], k[:-3], v[:-3])
     except ValueError:
@@ -95,6 +97,18 @@ def _shapes(q, k, v):
     return lead, heads, (*lead, heads, q[-2], k[-2]), (*lead, heads, q[-2], v[-1])
 
 
+def _other_axes(q, k, v):
+    """Say which mistake gives heads that do not fit: q and k in each other's place, or rows before heads."""
+    if min(map(len, (q, k, v))) < 3:
+        return ""
+    if q[-3] and k[-3] > q[-3] and k[-3] % q[-3] == 0:
+        return ": k has more heads than q; is q really the queries?"
+    (M, H), (N, K), (rows, heads) = (shape[-3:-1] for shape in (q, k, v))
+    if N == rows and K == heads > 0 and H % K == 0:
+        return ". If these are (..., rows, heads, D), pass q.swapaxes(-3, -2), k and v alike"
+    return ""
+
+
 def _bias(bias, scores):
     if to_array("bias", bias).dtype == np.bool_:
         raise TypeError("bias has dtype bool; a bool mask, True = may attend, goes to mask=")
@@ -102,9 +116,7 @@ def _bias(bias, scores):
     shape = array.shape
     aligned = scores[len(scores) - len(shape):]
     if len(shape) > len(scores) or not all(n in (1, m) for n, m in zip(shape, aligned, strict=True)):
-        index = fitting_index(shape, scores, trim=True)
-        raise ValueError(f"bias has shape {shape}, which does not broadcast to the scores {scores}"
-                         + (f"; bias{index} does" if index else ""))
+        raise ValueError(on_scores("bias", shape, scores))
     return plain(array if shape else array[None])
 
 
@@ -117,7 +129,7 @@ def _each_head(name, array, heads):
     if array.shape not in ((), (heads,)):
         raise ValueError(f"{name} has shape {array.shape}; expected ({heads},), one for each query head, "
                          f"or one number")
-    return np.ascontiguousarray(np.broadcast_to(array.astype(np.float64), (heads,)))
+    return np.ascontiguousarray(array, np.float64) if array.shape else np.full(heads, array, np.float64)
 
 
 def _positions(of, value, array, axes):

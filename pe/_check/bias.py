@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .._scalars import amount
 from . import clocks, options
 from .arrays import VALUE_DTYPES, coefficients, fitting_index, is_value_dtype, plain, values
 from .out import target
@@ -24,8 +25,8 @@ def decay(q_positions, k_positions, rate, half_life, multiplier, clock, causal, 
     if len(named) > 1 or not (named or clock is not None):
         came = " and ".join(f"{name}=" for name in named) or "no decay"
         raise TypeError(f"decay_bias got {came}; expected exactly one of rate= (fall of a logit a position), "
-                        f"half_life= (ln 2 / rate) and multiplier= (e^-rate, RetNet's gamma); with clock= a "
-                        f"rate of 1 goes without saying")
+                        f"half_life= (ln 2 / rate) and multiplier= (e^-rate, RetNet's gamma); "
+                        f"beside clock= none is needed")
     name = named[0] if named else "rate"
     own = values(name, given[name] if named else 1.0)
     if name == "rate":
@@ -43,7 +44,7 @@ def decay(q_positions, k_positions, rate, half_life, multiplier, clock, causal, 
 
 def alibi(q_positions, k_positions, slopes, causal, dtype, out, num_threads):
     """Return the arguments of the kernel and the target."""
-    own = values("slopes", slopes)
+    own = values("slopes", options.slopes("slopes", slopes, "H"))
     slopes = options.penalties("slopes", own, REWARDS)
     arguments, goal, _ = _penalty("slopes", slopes, own.dtype, q_positions, k_positions, None, causal, dtype,
                                   out, num_threads)
@@ -68,8 +69,8 @@ def _penalty(name, slopes, own_dtype, q_positions, k_positions, times, causal, d
         (q_name, of_q), (k_name, of_k) = times
         for of, clock, rows, what in ((q_name, of_q, t, "queries"), (k_name, of_k, s, "keys")):
             if clock is not None and clock.shape[-1] != rows.shape[-1]:
-                raise ValueError(f"{of} has {clock.shape[-1]} entries for {rows.shape[-1]} {what}; expected "
-                                 f"one for each")
+                raise ValueError(f"{of} has {amount(clock.shape[-1], 'entry', 'entries')} for {rows.shape[-1]} "
+                                 f"{what}; expected one for each")
         of_q = clocks.last(of_k, t.shape[-1]) if of_q is None else of_q
         leads |= {q_name or k_name: of_q.shape[:-1], k_name: of_k.shape[:-1]}
     shape, dtype = (*_lead(leads), t.shape[-1], s.shape[-1]), _result_dtype(dtype, out, own_dtype)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .._scalars import amount
 from .arrays import coefficients, common_dtype, to_array, values
 
 
@@ -12,7 +13,7 @@ def merge(outs, lses):
     outs = [values(f"outs[{i}]", out) for i, out in enumerate(_parts("outs", outs))]
     lses = [coefficients(f"lses[{i}]", lse) for i, lse in enumerate(_parts("lses", lses))]
     if len(outs) != len(lses):
-        raise ValueError(f"outs has {len(outs)} parts and lses has {len(lses)}; expected equally many")
+        raise ValueError(f"outs has {amount(len(outs), 'part')} and lses has {len(lses)}; expected equally many")
     shape = outs[0].shape
     if not shape:
         raise ValueError("outs[0] is a single number; expected (..., H, M, V)")

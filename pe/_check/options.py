@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from .._scalars import integer
+from .._scalars import integer, shown
 from .arrays import coefficients
 
 
@@ -58,6 +58,17 @@ def logits(name, value):
     return array
 
 
+def slopes(name, value, heads):
+    """Return slopes as they came, unless they are a switch or a function where numbers belong."""
+    if callable(value):
+        raise TypeError(f"{name} is a function; expected numbers, one slope for each query head: call it, "
+                        f"pe.alibi_slopes({heads})")
+    if isinstance(value, bool | np.bool_ | str):
+        raise TypeError(f"{name} is {value!r}; expected numbers, one slope for each query head: "
+                        f"pe.alibi_slopes({heads})")
+    return value
+
+
 def penalties(name, value, reason):
     """Return slopes or rates, finite and >= 0, in the dtype they came in (integers: float64).
 
@@ -70,9 +81,3 @@ def penalties(name, value, reason):
         why = f": {reason.format(name=name)}" if bad < 0 else ""
         raise ValueError(f"{name} has {bad}; expected finite numbers >= 0{why}")
     return array
-
-
-def shown(value):
-    """Return how a message shows a value that is no scalar, or the wrong one."""
-    shape = getattr(value, "shape", None)
-    return f"an array of shape {shape}" if shape else repr(value)

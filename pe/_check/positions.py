@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .._scalars import amount
 from .arrays import fitting_index, to_array
 
 LIMIT = 2**53       # beyond it float64 skips integers
@@ -51,29 +52,58 @@ def per_row(name, value, of, lead, axes=1, nd=False):
 
 def fitted(name, array, of, lead, tail=()):
     """Raise unless an array is 1-D along the last of lead, or has exactly its axes, each equal or 1."""
-    shape = array.shape
+    if not _fits(array.shape, lead):
+        raise ValueError(_misfit(name, of, array.shape, lead, tail))
+
+
+def _fits(shape, lead):
     if len(shape) == 1:
-        fits = shape[0] == (lead[-1] if lead else 1)
-    else:
-        fits = len(shape) == len(lead) and all(p in (1, n) for p, n in zip(shape, lead, strict=True))
-    if not fits:
-        raise ValueError(_misfit(name, of, shape, lead, tail))
+        return shape[0] == (lead[-1] if lead else 1)
+    return len(shape) == len(lead) and all(p in (1, n) for p, n in zip(shape, lead, strict=True))
 
 
 def _misfit(name, of, shape, lead, tail):
-    rows = lead[-1] if lead else 1
-    expected = f"{(rows, *tail)}, one for each row"
-    if len(lead) > 1:
-        expected += f", or {(*lead, *tail)} with any of {lead} being 1"
+    """Say what came and what was expected, and what to type if the sizes leave no doubt."""
+    came = f"{name} has shape {(*shape, *tail)} and {of}"
+    if not lead:
+        return f"{came} is one row: expected {(1, *tail)}" + ("" if tail else ", [p] for position p")
+    expected = f"{(lead[-1], *tail)}, one for each row"
+    if name.endswith("positions") and len(shape) == 1 and not tail:
+        first, last = ("start", f"start + {lead[-1]}") if name == "q_positions" else ("", lead[-1])
+        expected += f", such as np.arange({first}{first and ', '}{last})"
+    if len(lead) == 1:
+        return f"{came} has {amount(lead[0], 'row')}: expected {expected}"
+    free = f"any of {lead}" if tail else "any axis"
+    return (f"{came} has rows of shape {lead}: expected {expected}, or {(*lead, *tail)}, where {free} may be 1"
+            f"{_advice(name, of, shape, lead, tail)}")
+
+
+def _advice(name, of, shape, lead, tail):
+    """Return the index that puts rows on rows, or else the other order of axes if that fits.
+
+    An index that merely fits, such as one that would give each head a position, is not what was meant.
+    """
+    index = _on_rows(shape, lead)
+    if index:
+        return f"; {name}{index[:-1]}, :] fits" if tail else f"; {name}{index} fits"
+    swapped = *lead[:-2], lead[-1], lead[-2]
+    if not (_fits(shape, swapped) or _on_rows(shape, swapped)):
+        return ""
+    array = of.partition(" ")[0]
+    return f". If {array} is (..., rows, heads, D), pass {array}.swapaxes(-3, -2)"
+
+
+def _on_rows(shape, lead):
+    """Return the index that gives an array the axes of lead, its last on the rows; "" if there is none.
+
+    Where each sequence has a single row, (B,) is a number for each.
+    """
+    if len(shape) == 1 and shape[0] == lead[0] != 1 == lead[-1]:
+        return f"[:{', None' * (len(lead) - 1)}]"
+    if len(shape) < 2 or shape[-1] != lead[-1]:
+        return ""
     index = fitting_index(shape, lead)
-    if tail and index:
-        index = f"{index[:-1]}, :]"
-    if lead:
-        came = f"{of} has rows of shape {lead}" if len(lead) > 1 else f"{of} has {rows} rows"
-    else:
-        came = f"{of} is one row"
-    return (f"{name} has shape {(*shape, *tail)} and {came}: expected {expected}"
-            + (f"; {name}{index} fits" if index else ""))
+    return index if index.endswith(":]") else ""
 
 
 def counted(q_positions, k_positions):

@@ -6,8 +6,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from .._scalars import integer, positive
-from ..rope import Rope, canonical_layout, checked_freqs
+from .._scalars import amount, integer, positive
+from ..rope import LAYOUTS, Rope, canonical_layout, checked_freqs
 from . import options
 from .arrays import coefficients, plain, values
 from .out import target
@@ -80,7 +80,8 @@ def apply_rope_2d(x, pos_x, pos_y, freqs, base, layout, inverse, out, num_thread
 def rope_plan(rope, dim):
     """Return the plan of rope= after a look at its type and width."""
     if not isinstance(rope, Rope):
-        raise TypeError(f"rope has type {type(rope).__name__}; expected a pe.Rope, e.g. pe.Rope({dim})")
+        layout = f', layout="{LAYOUTS[rope]}"' if isinstance(rope, str) and rope in LAYOUTS else ""
+        raise TypeError(f"rope has type {type(rope).__name__}; expected a pe.Rope, e.g. pe.Rope({dim}{layout})")
     if rope.dim != dim:
         raise ValueError(f"rope is for D = {rope.dim}; the values have D = {dim}")
     return rope._plan
@@ -136,16 +137,16 @@ def _tables(cos, sin, shape, rotary_dim):
     width = dim if rotary_dim is None else _rotary_width(rotary_dim, dim)
     planes = cos.shape[-1]
     if planes == width and width > 0:
-        raise ValueError(f"cos has {planes} columns for {width} coordinates; expected one for each plane, "
+        raise ValueError(f"cos has {amount(planes, 'column')} for {width} coordinates; expected one for each plane, "
                          f"L = {width // 2}: {_half_of(cos, width)}")
     if planes > width // 2 or (rotary_dim is not None and planes != width // 2):
-        raise ValueError(f"cos has {planes} columns; expected one for each plane, L = {width // 2} for "
+        raise ValueError(f"cos has {amount(planes, 'column')}; expected one for each plane, L = {width // 2} for "
                          f"{'D' if rotary_dim is None else 'rotary_dim'} = {width}")
     if cos.ndim == 2 and cos.shape[0] != rows:
         fix = (f": take the rows of these positions, cos[:{rows}] and sin[:{rows}] if x starts at position 0"
                if cos.shape[0] > rows else "; np.broadcast_to them if every row stands at the same position"
                if cos.shape[0] == 1 else "")
-        raise ValueError(f"cos has {cos.shape[0]} rows and x has T = {rows} (shape {shape}){fix}")
+        raise ValueError(f"cos has {amount(cos.shape[0], 'row')} and x has T = {rows} (shape {shape}){fix}")
     if cos.ndim != 2 and not (cos.ndim == len(shape)
                               and all(n in (1, m) for n, m in zip(cos.shape[:-1], shape[:-1], strict=True))):
         raise ValueError(f"cos has shape {cos.shape} and x has shape {shape}; expected {(rows, planes)}, or "

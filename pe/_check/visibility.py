@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._scalars import integer
+from .._scalars import amount, integer, shown
 from . import options
-from .arrays import fitting_index, is_value_dtype, plain, to_array
+from .arrays import fitting_index, is_value_dtype, on_scores, plain, to_array
 from .positions import fitted, is_scalar
 
 _INT64 = np.dtype(np.int64)
@@ -23,10 +23,7 @@ def mask(mask, scores):
     aligned = scores[len(scores) - len(shape):]
     if len(shape) in (1, 2, len(scores)) and all(n in (1, m) for n, m in zip(shape, aligned, strict=True)):
         return array
-    index = fitting_index(shape, scores, trim=True)
-    whole = f" or {scores[-2:]}" if len(scores) == 2 else f", {scores[-2:]} or {scores}"
-    raise ValueError(f"mask has shape {shape} and the scores have shape {scores}; expected {scores[-1:]}"
-                     f"{whole}, where any axis may be 1" + (f": mask{index}" if index else ""))
+    raise ValueError(on_scores("mask", shape, scores))
 
 
 def _mask_dtype(array, scores):
@@ -58,7 +55,7 @@ def window(window):
     try:
         count = integer("window", window, 1)
     except TypeError:
-        raise TypeError(f"window is {options.shown(window)}; expected an int, the number of keys in reach "
+        raise TypeError(f"window is {shown(window)}; expected an int, the number of keys in reach "
                         f"with the query's own, or a pair (left, right) of distances") from None
     except ValueError:
         raise ValueError(f"window is {window}; expected at least 1, the query's own key, or None for no "
@@ -85,7 +82,7 @@ def segments(segments, q_lead, k_lead):
         of_q = of_k = integers("segments", segments)
         names = "segments", "segments"
         if q_lead[-1] != k_lead[-1]:
-            raise ValueError(f"segments is one array, while q has {q_lead[-1]} rows and k has {k_lead[-1]}; "
+            raise ValueError(f"segments is one array, while q has {amount(q_lead[-1], 'row')} and k has {k_lead[-1]}; "
                              f"expected a pair (of queries, of keys)")
     for name, part, of, lead in ((names[0], of_q, "q", q_lead), (names[1], of_k, "k", k_lead)):
         if part.ndim == 0:

@@ -42,7 +42,7 @@ def generator(preset="turn", *, X=None, u=None):
 
     Notes
     -----
-    The picture is that of source document 1 (The Dog, the Man, and the Clock), where a turn by +u is drawn.
+    The picture is that of the essay this tour follows (The Dog, the Man, and the Clock): a turn by +u.
     The score of `pe.apply_rope` carries its mirror image, ``pe.Rope.generator()``, of the same class.
 
     Examples

@@ -176,11 +176,16 @@ function still(s) {
   return s.determinant === 0 && zero ? steps.map((r) => [r * zero[0], r * zero[1]]) : [[0, 0]];
 }
 
-// X in the basis (1, 0), (h, 1) with h = 1/2, exactly: P X P^-1 for the shear P = [[1, h], [0, 1]].
-function shear(X, h) {
-  const { n: [a, b, c, d], scale } = integers(X), H = BigInt(100 * h);
-  const n = [100n * (100n * a + H * c), 10000n * b + 100n * H * (d - a) - H * H * c, 10000n * c,
-    100n * (100n * d - H * c)];
+// X in other coordinates, exactly: P X P^-1 for a shear by h = 1/2, P = [[1, 0], [h, 1]]; where that commutes
+// with X and so would change nothing, for P = [[1, h], [0, 1]].
+function shear([a, b, c, d]) {
+  if (b === 0 && a === d) return sheared([a, c, b, d], -50n).map((_, i, all) => all[[0, 2, 1, 3][i]]);
+  return sheared([a, b, c, d], 50n);
+}
+function sheared(X, H) {
+  const { n: [a, b, c, d], scale } = integers(X);
+  const n = [10000n * a - 100n * H * b, 10000n * b, 10000n * c + 100n * H * (a - d) - H * H * b,
+    10000n * d + 100n * H * b];
   return n.map((value) => Number(value) / (10000 * scale));
 }
 
@@ -211,6 +216,8 @@ the solution of <i>x</i>′ = <i>Xx</i> from (1, 1)</span>
 <div><div class="minis"><figure><p>eigenvalues</p><svg role="img" data-testid="plane"></svg></figure>
 <figure><p>trace and determinant</p><svg role="img" data-testid="trace-plane"></svg></figure></div>
 <p class="kind" data-testid="kind"></p><dl>${Object.entries(labels).map(row).join("")}</dl></div></div><hr>
+<p class="entries"><i>X</i> =<span class="matrix"><i>a</i><i>b</i><i>c</i><i>d</i></span>=
+<span class="matrix" data-testid="X"></span><span class="push" data-testid="limits" role="status"></span></p>
 <div class="controls" role="group" aria-label="Entries of X = [[a, b], [c, d]] and the gap u">
 ${[..."abcd"].map((key) => control(key, limits.entry, key)).join("")}
 <div class="gap">${control("u", limits.u, "gap u")}<button data-testid="play">play</button></div></div>
@@ -263,8 +270,10 @@ function drawFlow(svg, curves, s) {
     return `M${round(px + c)} ${round(py + n)}L${round(px - c - n * 0.7)} ${round(py - n + c * 0.7)}L${
       round(px - c + n * 0.7)} ${round(py - n - c * 0.7)}Z`;
   }).join("");
+  const tick = (x, y, i) => `<rect class="plate" x="${round(x - 11)}" y="${round(y - 10)}"/>`
+    + text(x, y, whole(i), "middle", "bare");
   const ticks = [-2, -1, 1, 2].map((i) =>
-    text(at([i, 0])[0], size - 11, whole(i)) + text(11, at([0, i])[1], whole(i))).join("");
+    tick(at([i, 0])[0], size - 10, i) + tick(11, at([0, i])[1], i)).join("");
   const own = (s.lines || []).map(([x, y]) => line(...at([-9 * x, -9 * y]), ...at([9 * x, 9 * y]), "own"));
   svg.firstChild.innerHTML = grid + own.join("") + still(s).map((p) => dot(...at(p), 1.75, "still")).join("")
     + `<path class="none flow" d="${curves.map(path).join("")}"/><path class="head" d="${marks}"/>` + ticks;
@@ -276,28 +285,30 @@ function drawRider(svg, { at, path, size, k }, X, u, dash) {
   const steps = X.some((v) => v) ? Math.max(2, Math.ceil(u * 16)) : 1;
   const trail = Array.from({ length: steps + 1 }, (_, i) => apply(transport(X, u * i / steps), [1, 1]));
   const near = (p) => p.map((v) => Math.max(-50, Math.min(50, v)));   // far beyond the frame, still drawable
-  // Beside a point of the plot, on the side away from the origin.
-  const label = ([px, py], [x, y], words, gap) => {
-    const r = Math.hypot(x, y), [c, n] = r ? [x / r, -y / r] : [0.7, -0.7];
-    const anchor = c > 0.5 ? "start" : c < -0.5 ? "end" : "middle";
-    return text(px + gap * c, py + (gap + 4) * n, words, anchor, "v");
+  // Beside a corner of the carried square, on its outer side; held inside the frame.
+  const unit = (p) => { const r = Math.hypot(...p); return r ? p.map((v) => v / r) : [0, 0]; };
+  const [f1, f2] = [e1, e2].map(unit);
+  const label = ([px, py], i, j, words, gap) => {
+    const [x, y] = unit([i * f1[0] + j * f2[0], i * f1[1] + j * f2[1]]);
+    const end = x > 0.3 ? 1 : x < -0.3 ? -1 : 0, wide = 34;
+    const reach = px + gap * x + end * wide, flip = reach < 2 || reach > size - 2 ? -end : end;
+    const lx = flip === end ? px + gap * x : px - gap * x, ly = py - (gap + 4) * y;
+    return text(Math.max(end ? 2 : 20, Math.min(size - (end ? 2 : 20), lx)), Math.max(12, Math.min(size - 12, ly)),
+      words, ["end", "middle", "start"][flip + 1], "v");
   };
-  const tip = (p, words) => {
-    const [px, py] = at(near(p)), seen = px > 20 && px < size - 48 && py > 24 && py < size - 24;
-    return seen && Math.hypot(...p) * k > 34 ? label([px, py], p, words, 9) : "";
-  };
+  const tip = (p, i, words) => Math.max(...p.map(Math.abs)) < FRAME && Math.hypot(...p) * k > 12
+    ? label(at(p), i, -i, words, 9) : "";
   const out = Math.max(Math.abs(x[0]), Math.abs(x[1])), edge = FRAME - 8 / k, lost = out > edge;
   const spot = at(lost ? x.map((v) => v * edge / out) : x);
-  const crowded = [e1, e2].some((e) => Math.hypot(x[0] - e[0], x[1] - e[1]) * k < 34);
   const tight = Math.abs(spot[0] - size / 2) > size / 2 - 48 || Math.abs(spot[1] - size / 2) > size / 2 - 24;
   const aside = spot[0] > size / 2 ? "end" : "start";
   const name = tight ? text(spot[0], spot[1] + (x[1] > 0 ? 20 : -20), "x(u)", aside, "v")
-    : label(spot, x, "x(u)", 11);
+    : label(spot, 1, 1, "x(u)", 11);
   svg.lastChild.innerHTML = `<path class="none was" d="${path([[0, 0], [1, 0], [1, 1], [0, 1]])}Z"/>
 <path class="area" d="${path([[0, 0], e1, x, e2].map(near))}Z"/>
 <path class="none trail" stroke-dasharray="${dash}" d="${path(trail.map(near))}"/>`
     + arrow(at([0, 0]), at(near(e1)), "one") + arrow(at([0, 0]), at(near(e2)), "two")
-    + (crowded ? "" : tip(e1, "A e₁") + tip(e2, "A e₂")) + dot(...spot, 6, lost ? "ring" : "mark") + name;
+    + tip(e1, 1, "A e₁") + tip(e2, -1, "A e₂") + dot(...spot, 6, lost ? "ring" : "mark") + name;
 }
 
 function drawPlane(svg, s) {
@@ -319,8 +330,8 @@ function drawTrace(svg, s) {
   const parabola = Array.from({ length: 65 }, (_, i) => [i / 8 - 4, (i / 8 - 4) ** 2 / 4]);
   svg.innerHTML = `<path class="bad" d="M0 ${o}H${o}V0H${size}V${size}H0Z"/>` + grid
     + `<path class="none zero" d="${path(parabola)}"/>`
-    + text(at([-1.35, 0])[0], 13, "turn + fade") + text(6, at([0, 0.6])[1], "fade", "start")
-    + text(at([2.2, 0])[0], at([0, 0.6])[1], "explodes", "middle", "bare")
+    + text(at([-1.75, 0])[0], 13, "turn + fade") + text(6, at([0, 0.6])[1], "fade", "start")
+    + text(at([1.75, 0])[0], 13, "explodes", "middle", "bare")
     + text(o, at([0, -2.2])[1], "saddles", "middle", "bare")
     + dot(...at([hold(s.trace), hold(s.determinant)]), 6, "mark");
 }
@@ -376,6 +387,7 @@ function render({ model, el }) {
     for (const [key, value] of Object.entries(shown)) at(key).textContent = value;
     const entries = shown.A.split(" ").map((value) => `<span>${value}</span>`).join(" ");
     at("A").innerHTML = `<div class="matrix">${entries}</div>`;
+    at("X").innerHTML = X.map((value) => `<span>${whole(value)}</span>`).join("");
     const [a, b, c, d] = X;
     at("code").textContent = `pe.explore.generator(X=[[${a}, ${b}], [${c}, ${d}]], u=${u})`;
     portrait.setAttribute("aria-label", `Phase portrait, ${words}: x(${u}) = ${shown.x}`);
@@ -388,14 +400,21 @@ function render({ model, el }) {
       input.style.setProperty("--zero", -low / (high - low));
       input.setAttribute("aria-valuetext", `${input.dataset.key} = ${whole(value)}, ${words}`);
     }
-    for (const button of buttons) {
-      button.setAttribute("aria-pressed", String(presets[button.dataset.preset].slice(0, 4).join() === key));
-    }
     if (straight && straight.sheared !== key) straight = null;
-    basis.textContent = straight ? "change back" : "change basis";
-    const [low, high] = config.limits.entry;
-    basis.disabled = !straight && shear(X, 0.5).some((v) => v < low || v > high);
+    const origin = (straight ? straight.X : X).join(), other = shear(X);
+    for (const button of buttons) {
+      button.setAttribute("aria-pressed", String(presets[button.dataset.preset].slice(0, 4).join() === origin));
+    }
+    const alike = other.join() === key, [low, high] = config.limits.entry;
+    basis.textContent = straight ? "change back" : alike ? "the same in every basis" : "change basis";
+    basis.disabled = !straight && (alike || other.some((v) => v < low || v > high));
   }
+  // Say how far the entries and the gap go; where a typed number went beyond, in bold.
+  const tell = (key, value) => {
+    const range = (name, [low, high]) => `${name} from ${whole(low)} to ${whole(high)}`, { entry, u } = config.limits;
+    at("limits").innerHTML = !key ? `${range("entries", entry)}, <i>u</i> ${range("", u).trim()}`
+      : `<b>${key} = ${whole(+value)} is outside: ${range("", key === "u" ? u : entry).trim()}</b>`;
+  };
   const say = () => {
     const [kind, notice, x] = ["kind", "notice", "x"].map((name) => at(name).textContent);
     at("said").textContent = `${kind}. ${notice} x(u) = ${x}`;
@@ -422,8 +441,11 @@ function render({ model, el }) {
   root.addEventListener("input", ({ target }) => {
     if (target.value.trim() === "" || !Number.isFinite(+target.value)) return;
     if (target.dataset.key === "u") stop();
-    write({ [target.dataset.key]: Math.max(+target.min, Math.min(+target.max, +target.value)) });
+    const { min, max, value } = target, kept = Math.max(+min, Math.min(+max, +value));
+    if (kept !== +value) tell(target.dataset.key, value);
+    write({ [target.dataset.key]: kept });
   });
+  root.addEventListener("focusin", () => tell());
   root.addEventListener("change", ({ target }) => { target.value = model.get(target.dataset.key); say(); });
   root.addEventListener("click", ({ target }) => {
     if (target.dataset?.preset) {
@@ -431,7 +453,7 @@ function render({ model, el }) {
       const [a, b, c, d, u] = presets[target.dataset.preset];
       write({ a, b, c, d, u });
     } else if (target === basis) {
-      const { X } = read(), next = straight ? straight.X : shear(X, 0.5);
+      const { X } = read(), next = straight ? straight.X : shear(X);
       straight = straight ? null : { X, sheared: next.join() };
       write({ a: next[0], b: next[1], c: next[2], d: next[3] });
     } else if (target === play) {
@@ -447,6 +469,7 @@ function render({ model, el }) {
   const sized = new ResizeObserver(() => { if (portrait.clientWidth) update(true); });
   sized.observe(root.querySelector(".cols"));
   stop();
+  tell();
   update(true);
   return () => {
     stop();

@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from functools import cache
 from html import escape
 from importlib.resources import files
@@ -46,11 +47,16 @@ main{max-width:860px;margin:0 auto;padding:28px 20px 56px}
 h1{font-size:26px;line-height:1.25;margin:0 0 20px;font-weight:600}
 h2{font-size:18px;line-height:1.3;margin:36px 0 8px;font-weight:600}
 p{margin:8px 0;max-width:44em;white-space:pre-line} figure + p{margin-top:28px}
+.note{margin:14px 0;padding:8px 14px;max-width:calc(44em - 31px);background:var(--panel)}
+.note{border-left:3px solid var(--axis)} .notice{border-color:var(--turn)}
 .wide{overflow-x:auto;margin:12px 0} .wide:focus-visible{outline:2px solid var(--turn);outline-offset:2px}
 table{border-collapse:collapse;font:13px/1.4 %(mono)s;font-variant-numeric:tabular-nums}
 th,td{padding:5px 14px 5px 0;text-align:left;border-bottom:1px solid var(--grid);vertical-align:top}
 th,td{white-space:pre} td:last-child,th:last-child{padding-right:0}
 th{color:var(--muted);font-weight:400;border-bottom-color:var(--axis)}
+.n{text-align:right} .bars{width:100%%} .bars .n{width:1px} .bars i{display:block;height:12px;background:var(--turn)}
+td b{font-weight:600} pre{margin:12px 0;padding:10px 14px;background:var(--panel);font:13px/1.5 %(mono)s;overflow-x:auto}
+.turn{color:var(--turn)} .fade{color:var(--fade)} .slide{color:var(--slide)} .explode{color:var(--explode)}
 figure{max-width:860px} img{max-width:100%%;height:auto} figcaption,summary{color:var(--muted);font-size:13px}
 </style></head><body><main><h1>%(title)s</h1>
 %(body)s
@@ -115,13 +121,42 @@ def script(explorers):
     return f"<script>{code}</script>"
 
 
-def _table(header, rows):
-    head = "".join(f'<th scope="col">{escape(str(cell))}</th>' for cell in header)
-    lines = ["".join(f"<td>{escape(str(cell))}</td>" for cell in row) for row in rows]
+def is_number(cell):
+    """Tell whether a cell of a table holds a number, perhaps with a unit, or stands for a missing one."""
+    return not cell or bool(re.fullmatch(r"[-+]?[\d ,.]+(e[-+]?\d+)?(i| ms| x| %)?|[-+]?inf|-", cell))
+
+
+_NAME = r"(?:turn|fade|slide|explode|nothing|(?:fading|rotating) slide)"
+_BEHAVIOURS = re.compile(rf"{_NAME}(?:(?:\s*\+\s*|, ){_NAME})*(?: \(.*\))?\s*")
+
+
+def paint_behaviours(cell, paint):
+    """Paint the names of behaviours in a cell that is made of them: in a sentence, "turns" is a word."""
+    if not _BEHAVIOURS.fullmatch(cell):
+        return cell
+    return re.sub(r"\b(turn|fade|slide|explode)\b", lambda m: paint(m[0], m[0]), cell)
+
+
+def _table(header, rows, bars=()):
+    rows = [[str(cell) for cell in row] for row in rows]
+    ends = [' class="n"' if column and all(map(is_number, column)) else ""
+            for column in (zip(*rows, strict=True) if rows else [()] * len(header))]
+    head = "".join(f'<th scope="col"{end}>{escape(str(cell))}</th>'
+                   for cell, end in zip(header, ends, strict=True))
+    lines = ["".join(f"<td{end}>{paint_behaviours(escape(cell), _mark)}</td>"
+                     for cell, end in zip(row, ends, strict=True)) for row in rows]
+    if bars:
+        head += "<td></td>"
+        lines = [f'{line}<td><i style="width:{100 * share:.1f}%"></i></td>'
+                 for line, share in zip(lines, bars, strict=True)]
     body = "".join(f"<tr>{line}</tr>" for line in lines)
     name = escape("Table: " + ", ".join(map(str, header)))
-    return (f'<div class="wide" tabindex="0" role="group" aria-label="{name}">'
-            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>")
+    return (f'<div class="wide" tabindex="0" role="group" aria-label="{name}"><table{" class=bars" * bool(bars)}>'
+            f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>")
+
+
+def _mark(word, name):
+    return f'<b class="{name}">{word}</b>'
 
 
 def page(title, parts):
@@ -132,8 +167,10 @@ def page(title, parts):
     title : str
         Title and top heading.
     parts : iterable
-        In order: an `Explorer`, ``("heading", str)``, ``("text", str)`` or ``("table", header, rows)`` where
-        header is a sequence of cells and rows a sequence of such sequences. Text is escaped.
+        In order: an `Explorer`, ``("heading", str)``, ``("text", str)``, ``("note", label, str)``,
+        ``("code", str)``, ``("table", header, rows)`` where header is a sequence of cells and rows a sequence
+        of such sequences, or ``("bars", header, rows, top)`` with rows (label, number), whose bar is full at
+        top. Text is escaped; columns of numbers stand right.
 
     Returns
     -------
@@ -162,11 +199,19 @@ def page(title, parts):
                 body.append(f"<h2>{escape(words)}</h2>")
             case ("text", str(words)):
                 body.append(f"<p>{escape(words)}</p>")
+            case ("note", str(label), str(words)):
+                body.append(f'<p class="note {escape(label.lower())}"><b>{escape(label)}:</b> '
+                            f"{escape(words)}</p>")
+            case ("code", str(words)):
+                body.append(f'<pre tabindex="0">{escape(words)}</pre>')
             case ("table", header, rows):
                 body.append(_table(header, rows))
+            case ("bars", header, rows, top):
+                body.append(_table(header, rows, [max(0.0, float(number) / top) for _, number in rows]))
             case _:
-                raise TypeError(f'parts[{index}] must be an Explorer, ("heading", str), ("text", str) or '
-                                f'("table", header, rows), got {part!r}')
+                raise TypeError(f'parts[{index}] must be an Explorer, ("heading", str), ("text", str), '
+                                f'("note", label, str), ("code", str), ("table", header, rows) or '
+                                f'("bars", header, rows, top), got {part!r}')
     body += [script(group) for group in explorers.values()]
     colours = {theme: _variables(palette) for theme, palette in style.PALETTE.items()}
     return SHELL % {"title": escape(title), "body": "\n".join(body), "sans": style.SANS, "mono": style.MONO,

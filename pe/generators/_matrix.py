@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..rope import Rope
+
 
 def as_generators(X, name: str = "X") -> tuple[np.ndarray, float]:
     """Return X as float64 (..., n, n) and the rounding unit of the numbers it came in.
@@ -11,6 +13,11 @@ def as_generators(X, name: str = "X") -> tuple[np.ndarray, float]:
     Integers and extended precision count as float64; float16 and float32 keep their own unit, because their
     entries carry their own rounding.
     """
+    if isinstance(X, str) or callable(X):
+        came = repr(X) if isinstance(X, str) else "a function"
+        raise TypeError(f"{name} is {came}; expected a matrix, such as pe.generators.turn(1.0) returns")
+    if isinstance(X, Rope):
+        raise TypeError(f"{name} is a Rope; expected a matrix: pass the Rope's .generator()")
     array = np.asarray(X)
     if isinstance(X, np.ma.MaskedArray):
         raise TypeError(f"{name} is a masked array; a generator has every entry: pass {name}.filled(...)")

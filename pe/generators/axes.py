@@ -1,6 +1,6 @@
 """Several axes: R_p = exp(p_1 B_1 + ... + p_k B_k), one generator for each coordinate of a position.
 
-Source document 2 asks what two coordinates need: that the product of two positions depends on their
+The question is what two coordinates need: that the product of two positions depends on their
 difference (relativity), and that the position can be read back (invertibility). Relativity holds if every B
 is skew and they commute; for real positions commuting is necessary as well, since the terms of second order
 in x and y differ by the commutator.
@@ -21,7 +21,7 @@ ROUNDING = 1e-9
 
 
 def axial(n_axes: int, theta=1.0) -> np.ndarray:
-    """Planes of its own for every axis: the block form of source document 2, in any number of dimensions.
+    """Planes of its own for every axis: the block form, in any number of dimensions.
 
     Parameters
     ----------
@@ -68,6 +68,7 @@ def complex_matrix(z) -> np.ndarray:
 
     Examples
     --------
+    >>> import numpy as np
     >>> from pe.generators import complex_matrix
     >>> (complex_matrix(1 + 2j) @ complex_matrix(3 - 1j) == complex_matrix((1 + 2j) * (3 - 1j))).all()
     np.True_
@@ -96,6 +97,7 @@ def quaternion_matrix(q) -> np.ndarray:
 
     Examples
     --------
+    >>> import numpy as np
     >>> from pe.generators import quaternion_matrix
     >>> _, i, j, k = quaternion_matrix(np.eye(4, dtype=int))
     >>> (i @ j == k).all(), (j @ i == -k).all()
@@ -103,7 +105,7 @@ def quaternion_matrix(q) -> np.ndarray:
 
     References
     ----------
-    Source document 2 (Transformer Upgrade Path 4), section "A Brief Introduction to Quaternions".
+    Transformer Upgrade Path 4, section "A Brief Introduction to Quaternions".
     """
     q = np.asarray(q)
     if q.dtype.kind not in "iufO":
@@ -129,6 +131,7 @@ def commute(Bs) -> float:
 
     Examples
     --------
+    >>> import numpy as np
     >>> from pe.generators import axial, commute, quaternion_matrix
     >>> commute(axial(2)), commute(quaternion_matrix(np.eye(4)[1:3]))
     (0.0, 1.0)
@@ -151,7 +154,7 @@ def relativity_residual(Bs, *, form: str = "transpose", at=None) -> float:
     Bs : array_like, shape (n_axes, n, n)
         One generator for each axis.
     form : {"transpose", "inverse"}, default "transpose"
-        "transpose" is the relativity of source document 2 and needs skew generators; "inverse" takes R_p^-1
+        "transpose" is relativity as rotations have it and needs skew generators; "inverse" takes R_p^-1
         for R_p^T and needs only that they commute. They differ for a slide, whose keys go through the
         inverse.
     at : array_like, shape (..., 2, n_axes), optional
@@ -163,8 +166,9 @@ def relativity_residual(Bs, *, form: str = "transpose", at=None) -> float:
 
     Examples
     --------
-    The quaternion route e^(xi + yj) of source document 2 fails:
+    The quaternion route e^(xi + yj) fails:
 
+    >>> import numpy as np
     >>> from pe.generators import axial, quaternion_matrix, relativity_residual
     >>> i_and_j = quaternion_matrix(np.eye(4)[1:3])
     >>> round(relativity_residual(i_and_j, at=[(0.3, 0.7), (1.1, -0.4)]), 3)
@@ -174,7 +178,7 @@ def relativity_residual(Bs, *, form: str = "transpose", at=None) -> float:
 
     References
     ----------
-    Source document 2 (Transformer Upgrade Path 4), sections "Line of Reasoning" and "Violating Relativity".
+    Transformer Upgrade Path 4, sections "Line of Reasoning" and "Violating Relativity".
     """
     family = family_of(Bs)
     if form not in ("transpose", "inverse"):
@@ -225,7 +229,7 @@ def commutant(B, *, within=None, method: str = "auto") -> np.ndarray:
 
     References
     ----------
-    Source document 2 (Transformer Upgrade Path 4), section "RoPE Emerges", whose two solves these are.
+    Transformer Upgrade Path 4, section "RoPE Emerges", whose two solves these are.
     """
     if method not in ("auto", "exact"):
         raise ValueError(f'method is {method!r}; expected "auto" or "exact"')

@@ -61,7 +61,7 @@ class Block:
 
     @property
     def row(self) -> str:
-        """The row of the list in source document 1, or "beyond"."""
+        """The row of the list of six, or "beyond"."""
         return row_of(self.kind)
 
 
@@ -74,7 +74,7 @@ class Classification:
     blocks : tuple of Block
         Fastest turn first, then by rate of fade, then by size.
     basis, jordan : ndarray, shape (n, n)
-        X basis = basis jordan, the real Jordan form.
+        X basis = basis jordan, the real Jordan form. NaN in an exact answer whose chains float64 cannot show.
     residual : float
         ||X P - P J|| / (||X|| ||P||), Frobenius norms but for the spectral norm of X.
     cond : float
@@ -177,7 +177,7 @@ class Classification:
 
     @property
     def shipped_in(self) -> tuple[str, ...]:
-        """Models with these rows, as source document 1 lists them."""
+        """Models with these rows, as the list of six names them."""
         return shipped_in(self.kinds)
 
     @property

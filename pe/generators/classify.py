@@ -10,6 +10,7 @@ from scipy.linalg import matrix_balance
 
 from ._matrix import as_generators
 from .classification import Block, Classification
+from .deferred import Deferred
 from .exact import as_fractions, is_rational
 from .names import kind_of
 from .rational import exact_roots, float_chains
@@ -56,15 +57,15 @@ def classify(X, *, rtol: float | None = None, horizon: float | None = None, meth
 
     Every linear, relative, continuous positional encoding carries a key forward over a gap u by A(u) =
     exp(uX) for one real matrix X, its generator, and a fixed change of basis of X does not count. What
-    survives a change of basis is the Jordan structure: eigenvalues *and* block sizes (source document 1 says
-    the eigenvalues are the only part that is real; but 0 and [[0, 1], [0, 0]] share their eigenvalues and do
-    nothing and slide). "The weights absorb it" means q' = P^T q and k' = P^-1 k, which normalised or tied
-    queries and keys cannot do.
+    survives a change of basis is the Jordan structure: eigenvalues *and* block sizes (eigenvalues alone do
+    not tell: 0 and [[0, 1], [0, 0]] share theirs, and one does nothing, the other slides). "The weights
+    absorb it" means q' = P^T q and k' = P^-1 k, which normalised or tied queries and keys cannot do.
 
     Parameters
     ----------
     X : array_like, shape (..., n, n)
-        Real and finite; never modified. A stack gives an object array of answers with the stack's shape.
+        Real and finite; never modified. A stack gives an object array of answers with the stack's shape, each
+        worked out when it is first looked at.
     rtol : float, optional
         Relative backward error on the spectral norm of X. The answer is the most degenerate structure that
         some X + E with ||E|| <= rtol ||X|| has exactly. Default 10 n eps of the dtype X came in; if that
@@ -112,7 +113,7 @@ def classify(X, *, rtol: float | None = None, horizon: float | None = None, meth
 
     References
     ----------
-    Source document 1 (The Dog, the Man, and the Clock), section "The list".
+    The Dog, the Man, and the Clock, section "The list".
     Zeng and Li, A numerical method for computing the Jordan canonical form (arXiv:2103.02086).
     """
     if method not in ("auto", "exact"):
@@ -133,12 +134,12 @@ def classify(X, *, rtol: float | None = None, horizon: float | None = None, meth
 
 
 def _each(matrices: np.ndarray, answer_for):
-    """The answer for one matrix, or an object array of them for a stack."""
+    """The answer for one matrix, or for a stack an object array of answers still to be worked out."""
     if matrices.ndim == 2:
         return answer_for(matrices)
     answers = np.empty(matrices.shape[:-2], dtype=object)
-    for index in np.ndindex(answers.shape):
-        answers[index] = answer_for(matrices[index])
+    flat = matrices.reshape(answers.size, *matrices.shape[-2:])
+    answers.ravel()[:] = [Deferred(answer_for, matrix) for matrix in flat]
     return answers
 
 
@@ -198,12 +199,12 @@ def _classify_exact(A: np.ndarray) -> Classification:
     own = float_chains(scaled, found) if found else []
     blocks, columns = [], []
     for i, root in enumerate(found):
-        width = 2 if root.value.imag else 1
-        missing = [np.full((len(X), width * size), np.nan) for size in root.sizes]
-        for size, vectors in zip(root.sizes, missing if own is None else own[i], strict=True):
-            if own is not None:
-                ((_, vectors),) = _real_chains(root.value, vectors)
+        for j, size in enumerate(root.sizes):
             blocks.append(_block(root.value, size, 0.0, exponent, True, set()))
+            if own is None:
+                columns.append(np.full((len(X), size * (2 if root.value.imag else 1)), np.nan))
+                continue
+            ((_, vectors),) = _real_chains(root.value, own[i][j])
             columns.append(_scaled_chain(vectors, np.arange(len(X)), len(X), size, exponent))
     normal = bool(np.all(A @ A.T == A.T @ A))
     norm = float(np.linalg.norm(scaled, 2)) if scaled.size else 0.0

@@ -121,11 +121,11 @@ def encoding(X, *, origin: float = 0) -> Encoding:
     >>> slide.score([-0.5, 0], [0, 1], t=[5, 7, 100], s=[5, 4, 0])
     array([  0. ,  -1.5, -50. ])
 
-    Source document 1 writes +m(t - s), which is a penalty only for negative m; here a slope is the penalty.
+    Some texts write +m(t - s), which is a penalty only for negative m; here a slope is the penalty.
 
     References
     ----------
-    Source document 1 (The Dog, the Man, and the Clock), sections "Where the fix has to live" and "Defective".
+    The Dog, the Man, and the Clock, sections "Where the fix has to live" and "Defective".
     Zhang et al., GRAPE (arXiv:2512.07805).
     """
     matrix, _ = as_generator(X)

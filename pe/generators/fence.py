@@ -118,7 +118,8 @@ def check_encoding(score: Callable, *, dim: int | None = None) -> EncodingReport
     >>> from pe.generators import check_encoding
     >>> report = check_encoding(lambda q, k, t, s: q @ k - 0.5 * (t - s))
     >>> report.inside, dict(report.classification.kinds)
-    (True, {'nothing': 8, 'slide': 1})
+    (True, {'slide': 1, 'nothing': 8})
+    >>> import numpy as np
     >>> table = np.sin(np.arange(100.0)[:, None] ** 2 + np.arange(8))
     >>> report = check_encoding(lambda q, k, t, s: (q + table[t]) @ (k + table[s]))
     >>> report.linear, report.relative, sorted(report.counterexample)

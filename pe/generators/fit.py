@@ -217,6 +217,7 @@ def fit_generator(scores, *, order: int | None = None) -> Fit:
 
     Examples
     --------
+    >>> import numpy as np
     >>> from pe.generators import fit_generator
     >>> u = np.arange(64)
     >>> fit = fit_generator(np.exp(-0.1 * u) * np.cos(0.5 * u))

@@ -1,4 +1,4 @@
-"""Groups and homomorphisms, checked by trying: the first half of source document 1."""
+"""Groups and homomorphisms, checked by trying."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def check_group_axioms(
 
     References
     ----------
-    Source document 1 (The Dog, the Man, and the Clock), section "What is a group?".
+    The Dog, the Man, and the Clock, section "What is a group?".
     """
     for name, function in (("op", op), ("contains", contains), ("inverse", inverse)):
         if not callable(function) and (function is not None or name == "op"):
@@ -206,7 +206,7 @@ def homomorphism_defect(f: Callable, a, b, *, op_in: Callable = np.add, op_out: 
 
     References
     ----------
-    Source document 1 (The Dog, the Man, and the Clock), section "Homomorphism".
+    The Dog, the Man, and the Clock, section "Homomorphism".
     """
     a, b = np.asarray(a), np.asarray(b)
     together, apart = np.asarray(f(op_in(a, b))), np.asarray(op_out(f(a), f(b)))
@@ -239,7 +239,7 @@ def group_law_residual(A: Callable, ts) -> float:
 
     References
     ----------
-    Source document 1 (The Dog, the Man, and the Clock), section "One-parameter groups".
+    The Dog, the Man, and the Clock, section "One-parameter groups".
     """
     if not callable(A):
         raise TypeError(

@@ -70,8 +70,8 @@ def joint_spectrum(Bs) -> JointSpectrum:
     Notes
     -----
     A generic combination of the axes has the planes of all of them, so its real Schur form is the common
-    basis. k independent axes need n >= 2k: that is why source document 2 finds nothing in 3 x 3 and a
-    solution in 4 x 4.
+    basis. k independent axes need n >= 2k: that is why two axes find nothing in 3 x 3 and a solution
+    in 4 x 4.
 
     Examples
     --------
@@ -128,6 +128,7 @@ def is_injective(Bs, domain: str = "real") -> bool:
 
     Examples
     --------
+    >>> import numpy as np
     >>> from pe.generators import is_injective, turn
     >>> is_injective([turn(1), turn(1)]), is_injective([turn(1), turn(2**0.5)])
     (False, False)
@@ -150,7 +151,7 @@ def is_injective(Bs, domain: str = "real") -> bool:
 
 
 def position_of(R, Bs) -> np.ndarray:
-    """Read the position p off R = exp(p . B): the invertibility of source document 2.
+    """Read the position p off R = exp(p . B), where no two positions share an R.
 
     Every plane is a clock hand that wraps. The slowest are read first and tell the faster ones how often
     they have wrapped, as the hour hand does for the minute hand.

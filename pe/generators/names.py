@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Row(NamedTuple):
-    """One row of the list in source document 1."""
+    """One row of the list of six."""
 
     behaviour: str
     picture: str

@@ -150,7 +150,7 @@ def _aberth(g, bits):
             ((a[1] * b[0] - a[0] * b[1]) << bits) // size,
         )
 
-    for _ in range(100):
+    for _ in range(bits):  # two roots 2^-k apart are approached by half their distance a step, for k steps
         moved = 0
         for i, x in enumerate(z):
             newton = over(value(p, x), value(slope, x))
@@ -189,8 +189,10 @@ def float_chains(X: np.ndarray, found: list[Root]) -> list[list[np.ndarray]] | N
         if mirror != {(i, -1 if root.value.imag else 1)}:
             return None
         clusters.append(cluster)
-    found_chains = []
+    found_chains: list[list[np.ndarray]] = []
     for root, cluster, (Q, _) in zip(found, clusters, invariant_subspaces(spec, clusters), strict=True):
+        if not np.all(np.isfinite(Q)):
+            return None
         if cluster.real:
             Q = np.linalg.svd(np.hstack([Q.real, Q.imag]), full_matrices=False)[0][:, : Q.shape[1]]
         shift = root.value if root.value.imag else root.value.real

@@ -67,6 +67,7 @@ def ntk(X, factor: float) -> np.ndarray:
 
     Examples
     --------
+    >>> import numpy as np
     >>> from pe.generators import rescale, rope
     >>> longer = rescale.ntk(rope(128), 8)
     >>> bool(np.allclose(longer, rope(128, base=10000 * 8 ** (128 / 126)), rtol=1e-13, atol=0))
@@ -111,6 +112,7 @@ def yarn(X, factor: float, *, context: float, beta_fast: float = 32.0, beta_slow
 
     Examples
     --------
+    >>> import numpy as np
     >>> from pe.generators import rescale, rope
     >>> before, after = rope(128), rescale.yarn(rope(128), 8, context=4096)
     >>> even = np.arange(0, 128, 2)

@@ -1,6 +1,6 @@
 """Generators by name: the pictures, the ops, and published systems with their constants.
 
-Two signs meet here. The pictures of source document 1 turn counter-clockwise in time (`turn`: theta J, with
+Two signs meet here. The pictures of the tour turn counter-clockwise in time (`turn`: theta J, with
 J = [[0, -1], [1, 0]]). The score of an op carries a key by the gap u = t - s: `pe.apply_rope` turns a query
 by +t w and a key by +s w, so that A(u) = R(-u w) and the generator is -w J (`rope` and all that follows from
 it). Mirror images have the same eigenvalues and the same name.

@@ -55,8 +55,8 @@ def transport(X, t) -> np.ndarray:
     monsters that obey it: A(m + n sqrt 2) = e^m does, and is e^239 near t = -0.002. Every continuous family
     is exp(tX).
 
-    The pictures of source document 1 turn by +t; RoPE's score turns a key by the gap, A(u) = R(-u w), whose
-    generator is -w J: exp(pX) for it is the transpose of the R_p which both source documents print.
+    The pictures of the tour turn by +t; RoPE's score turns a key by the gap, A(u) = R(-u w), whose
+    generator is -w J: exp(pX) for it is the transpose of the R_p usually printed.
 
     Examples
     --------

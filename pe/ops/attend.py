@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import _check, _core
-from .._check.keywords import explain_keywords
+from .._keywords import explain_keywords
 from ..rope import Rope
 from ._plain import is_plain, one_axis_plan, run
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from .. import _check, _core
-from .._check.keywords import explain_keywords
+from .._keywords import explain_keywords
 from ._plain import run
 
 
@@ -32,7 +32,7 @@ def decay_bias(q_positions: int | ArrayLike, k_positions: int | ArrayLike | None
         Positions of queries and keys; k_positions defaults to q_positions. An int n stands for 0..n-1; of two
         ints M and N the queries are the last M of the N positions.
     rate : array_like, shape (...)
-        Fall of the logit a position, finite and >= 0; source document 1's gamma. Exactly one of rate,
+        Fall of the logit a position, finite and >= 0; gamma in e^(-gamma u). Exactly one of rate,
         half_life and multiplier; with a clock, rate defaults to 1.
     half_life : array_like, shape (...)
         Positions until a weight is halved: ln 2 / rate, > 0.
@@ -67,7 +67,7 @@ def decay_bias(q_positions: int | ArrayLike, k_positions: int | ArrayLike | None
 
     References
     ----------
-    Source document 1 (The Dog, the Man, and the Clock), the fade e^(-gamma u).
+    The Dog, the Man, and the Clock, the fade e^(-gamma u).
     Sun, Y. et al. (2023). Retentive Network: A Successor to Transformer for Large Language Models.
     arXiv:2307.08621 (the multiplier).
     Lin, Z. et al. (2025). Forgetting Transformer. arXiv:2503.02130 (gates as a clock).

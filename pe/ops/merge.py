@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import _check
-from .._check.keywords import explain_keywords
+from .._keywords import explain_keywords
 
 
 @explain_keywords

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import _check, _core
-from .._check.keywords import explain_keywords
+from .._keywords import explain_keywords
 from ..rope import Rope
 from ..state import RetentionState
 from ._plain import is_plain, one_axis_plan, run
@@ -88,7 +88,7 @@ def retention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, rate: ArrayLike | Non
     ----------
     Katharopoulos, A. et al. (2020). Transformers are RNNs. arXiv:2006.16236 (rate 0).
     Sun, Y. et al. (2023). Retentive Network. arXiv:2307.08621 (parallel, recurrent and chunked forms).
-    Source document 1 (The Dog, the Man, and the Clock): the fade e^(-gamma u) as a factor on the score.
+    The Dog, the Man, and the Clock: the fade e^(-gamma u) as a factor on the score.
 
     Examples
     --------
@@ -115,18 +115,10 @@ def retention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, rate: ArrayLike | Non
     >>> pe.retention(q, k, v, rate=rate, rope=pe.Rope(16)).shape
     (1, 8, 100, 16)
     """
-    if (type(rate) in (float, _ndarray) and multiplier is clock is positions is None
-            and (state is None or type(state) is RetentionState) and is_plain(return_state, num_threads)):
-        S, position, reading = (None, -1, None) if state is None else state
-        if reading is None and type(position) is int and -2**53 < position < 2**53 and _may_turn(rope, q):
-            start, plan = position + 1.0, None if rope is None else rope._plan
-            turned = None if plan is None else (np.arange(start, start + q.shape[-2]),)
-            options = scale, rate, None, start, float(position), plan, turned, S, return_state
-            result = _core.retention(q, k, v, options, out, num_threads)
-            if result is not NotImplemented:
-                if not return_state:
-                    return result
-                return result[0], RetentionState(result[1], position + q.shape[-2])
+    if multiplier is clock is positions is None:
+        result = _plain(q, k, v, rate, rope, scale, state, return_state, out, num_threads)
+        if result is not NotImplemented:
+            return result
     arguments, target, after = _check.retention(q, k, v, rate, multiplier, clock, rope, positions, scale,
                                                 state, return_state, out, num_threads)
     result = run(_core.retention, arguments)
@@ -135,8 +127,21 @@ def retention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, rate: ArrayLike | Non
     return target.deliver(result[0]), RetentionState(result[1], *after)
 
 
-def _may_turn(rope, q):
-    """Say whether q turns by the rows' own count alone, or not at all."""
-    if rope is None:
-        return True
-    return type(q) is _ndarray and q.ndim > 1 and one_axis_plan(rope, q.shape[-1]) is not None
+def _plain(q, k, v, rate, rope, scale, state, return_state, out, num_threads):
+    """Retain rows that stand one position after another; NotImplemented if anything is not plain."""
+    if not (state is None or type(state) is RetentionState):
+        return NotImplemented
+    S, position, clock = (None, -1, None) if state is None else state
+    if not (type(q) is _ndarray and q.ndim > 1 and type(rate) in (float, _ndarray) and clock is None
+            and type(position) is int and -2**53 < position < 2**53 and is_plain(return_state, num_threads)):
+        return NotImplemented
+    rows, start = q.shape[-2], position + 1.0
+    plan = None if rope is None else one_axis_plan(rope, q.shape[-1])
+    if rope is not None and plan is None:
+        return NotImplemented
+    turned = None if plan is None else (np.arange(start, start + rows),)
+    options = scale, rate, None, start, float(position), plan, turned, S, return_state
+    result = _core.retention(q, k, v, options, out, num_threads)
+    if result is NotImplemented or not return_state:
+        return result
+    return result[0], RetentionState(result[1], position + rows)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import _check, _core
-from .._check.keywords import explain_keywords
+from .._keywords import explain_keywords
 from ..rope import Rope, canonical_layout
 from ._plain import is_plain, one_axis_plan, run
 
@@ -74,7 +74,7 @@ def apply_rope(x: ArrayLike, cos: ArrayLike | None = None, sin: ArrayLike | None
     References
     ----------
     Su, J. et al. (2021). RoFormer: Enhanced Transformer with Rotary Position Embedding. arXiv:2104.09864.
-    Source document 1 (The Dog, the Man, and the Clock), "RoPE in code", gives the form with tables.
+    The Dog, the Man, and the Clock, "RoPE in code", gives the form with tables.
 
     Examples
     --------
@@ -134,7 +134,7 @@ def apply_rope_2d(x: ArrayLike, pos_x: ArrayLike, pos_y: ArrayLike, *, freqs: Ar
         Queries or keys, one row a patch.
     pos_x, pos_y : array_like, shape (T,), or as many axes as x without its last, each equal to x's or 1
         Where each row stands; `pe.grid_positions` gives both for a flattened image, x the column and y the
-        row. (Source document 2 calls the row x: swap the two to follow it.)
+        row. (Some texts call the row x: swap the two to follow it.)
     freqs : array_like, shape (D/4,) or (2, D/4), optional
         Angular frequencies for both axes, or a row for each.
     base : float, default 10000.0
@@ -158,7 +158,7 @@ def apply_rope_2d(x: ArrayLike, pos_x: ArrayLike, pos_y: ArrayLike, *, freqs: Ar
 
     References
     ----------
-    Source document 2 (Transformer Upgrade Path 4: Two-Dimensional Rotary Position Embedding).
+    Transformer Upgrade Path 4: Two-Dimensional Rotary Position Embedding.
     Heo, B. et al. (2024). Rotary Position Embedding for Vision Transformer. arXiv:2403.13298.
 
     Examples
@@ -235,7 +235,7 @@ def apply_rope_nd(x: ArrayLike, positions: ArrayLike, freqs: ArrayLike, *, layou
     Heo, B. et al. (2024). Rotary Position Embedding for Vision Transformer. arXiv:2403.13298 (mixed axes).
     Wang, P. et al. (2024). Qwen2-VL. arXiv:2409.12191 (time, height, width).
     Sun, Y. et al. (2022). A Length-Extrapolatable Transformer. arXiv:2212.10554 (xPos).
-    Source document 1 (The Dog, the Man, and the Clock), turn + fade.
+    The Dog, the Man, and the Clock, turn + fade.
 
     Examples
     --------

@@ -7,7 +7,7 @@ from typing import Any
 from numpy.typing import ArrayLike, NDArray
 
 from .. import _check
-from .._check.keywords import explain_keywords
+from .._keywords import explain_keywords
 from ..rope import Rope
 
 

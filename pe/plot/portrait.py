@@ -120,10 +120,9 @@ def draw_portrait(ax, shown, colours):
     _plane(ax, FRAME, colours, range(-2, 3))
     for at in (-2, -1, 1, 2):
         word = str(at).replace("-", numbers.MINUS)
-        ax.text(at, -FRAME + 0.16, word, color=colours["muted"], fontsize=8, ha="center", va="center",
-                path_effects=halo, zorder=2)
-        ax.text(-FRAME + 0.22, at, word, color=colours["muted"], fontsize=8, ha="center", va="center",
-                path_effects=halo, zorder=2)
+        for x, y in ((at, -FRAME + 0.16), (-FRAME + 0.22, at)):
+            ax.text(x, y, word, color=colours["muted"], fontsize=8, ha="center", va="center", zorder=3.5,
+                    bbox={"boxstyle": "round,pad=0.2", "facecolor": colours["panel"], "edgecolor": "none"})
     curves = flow(shown.X)
     marks = heads(curves)
     fixed = still(shown.X)
@@ -193,8 +192,8 @@ def _beside(figure, shown, colours):
     point = np.clip([shown.trace, shown.determinant], -3.7, 3.7)
     artists["invariants"] = planes[1].plot(*point, marker="o", markersize=6, color=accent, zorder=5)[0]
     for at, words, x, y, side in [(0, "fades", -2.3, 2.2, "left"), (0, "explodes", 2.3, 2.2, "right"),
-                                  (1, "turn + fade", -1.5, 3.5, "center"), (1, "fade", -3.8, 0.55, "left"),
-                                  (1, "explodes", 2.3, 0.55, "center"), (1, "saddles", 0, -2.2, "center")]:
+                                  (1, "turn + fade", -1.85, 3.5, "center"), (1, "fade", -3.8, 0.55, "left"),
+                                  (1, "explodes", 1.85, 3.5, "center"), (1, "saddles", 0, -2.2, "center")]:
         planes[at].text(x, y, words, color=muted, fontsize=7, ha=side, va="center")
     for ax, words in zip(planes, ("eigenvalues", "trace and determinant"), strict=True):
         ax.set_title(words, fontsize=8, color=muted, loc="left", pad=3)

@@ -33,7 +33,7 @@ What to try next
   In Python, change a number and ask again:
       >>> import numpy as np, pe
       >>> pe.classify([[0, 1], [0, 0]]).row
-      >>> x = np.random.default_rng(0).standard_normal((1, 5, 16))
+      >>> x = np.random.default_rng(0).standard_normal((1, 1, 5, 16))
       >>> pe.attention(x, x, x, causal=True, rope=pe.Rope(16))
 """
 
@@ -57,7 +57,8 @@ def take(stream, chapter: int | None = None) -> None:
     if chapter is None:
         check_writable()
         say.text(f"""What can a positional encoding be? {len(CHAPTERS)} short chapters lead from a sentence to
-            the complete list. The calls that are named compute every number as it is told.""")
+            the complete list. Every number is computed as you read, by the calls
+            named.""")
     for number, tell in enumerate(CHAPTERS, 1):
         if chapter in (None, number):
             say.number = number

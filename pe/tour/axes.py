@@ -1,4 +1,4 @@
-"""Two axes: what a position with two coordinates needs, and the two routes of source document 2."""
+"""Two axes: what a position with two coordinates needs, and two routes to it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def two_axes(say):
         ("x + y in one plane", 2 * [generators.turn(1.0)]),
         ("two random skew B", random - random.swapaxes(1, 2)),
     ]
-    say.text("""Source document 2 asks for two things. Relativity: R_p^T R_q depends on q - p only.
+    say.text("""Two things are asked for. Relativity: R_p^T R_q depends on q - p only.
         Invertibility: the position can be read off R. pe.generators measures both:""")
     say.table(["generators", "size", "commute", "relativity residual", "positions kept"], [
         [name, f"{len(Bs[0])}x{len(Bs[0])}", f"{generators.commute(Bs):.2f}",
@@ -70,14 +70,14 @@ def quaternions(say):
                            for Bs in ((i, j), generators.axial(2)))]
         for p, q in pairs])
 
-    def skew(size, **entries):
+    def skew(size, below):
         B = np.full((size, size), Fraction(0))
-        for (row, column), value in entries.values():
-            B[row, column], B[column, row] = value, -Fraction(value)
+        for (row, column), value in below.items():
+            B[row, column], B[column, row] = Fraction(value), -Fraction(value)
         return B
 
     def unit(size, row, column):
-        return skew(size, entry=((row, column), Fraction(1)))
+        return skew(size, {(row, column): 1})
 
     three = generators.commutant(unit(3, 1, 0), within=[unit(3, 2, 0), unit(3, 2, 1)], method="exact")
     say.text(f"""Matrices then: given B1, which skew B2 commute with it? In three dimensions, B1
@@ -86,7 +86,7 @@ def quaternions(say):
         exact fractions, for f = 1:""")
     rows = []
     for b, c in [(0, 0), (Fraction(3, 10), Fraction(1, 2)), (2, -3)]:
-        first = skew(4, a=((1, 0), Fraction(1)), b=((2, 0), b), c=((2, 1), c))
+        first = skew(4, {(1, 0): 1, (2, 0): b, (2, 1): c})
         last_row = [unit(4, 3, column) for column in range(3)]
         (second,) = generators.commutant(first, within=last_row, method="exact")
         joint = generators.joint_spectrum([first, second])

@@ -12,7 +12,7 @@ def way_back(say):
     """Fit generators to scores of the family and of others, and show what one step cannot know."""
     say.chapter("The way back",
         """A generator gives scores. Given nothing but the scores at gaps 0, 1, 2, ..., can one find the
-        generator - or tell that there is none?""")
+        generator, or tell that there is none?""")
     u = np.arange(64)
     w = pe.Rope(16).freqs[0]
     noise = np.random.default_rng(0).standard_normal((2, 64))

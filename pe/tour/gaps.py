@@ -12,19 +12,24 @@ def lookup(say):
     say.chapter("One gap",
         """The query knows only its position t, the key only s. If the score may depend on t - s alone, how
         many different corrections does a text need?""")
-    encoding = pe.encoding(pe.generators.turn(0.5))
+    X = pe.generators.turn(0.5)
+    encoding = pe.encoding(X)
 
     def matrix(t, s):
         return encoding.query_map(t).T @ encoding.key_map(s)
 
-    say.text("""pe.encoding(X) gives the map F(t) for queries and G(s) for keys. Between q and k then stands
-        M(t, s) = F(t)^T G(s). Three words, nine cells; here X is a turn and a cell shows M's first row:""")
+    entries = ", ".join(f"[{a:g}, {b:g}]" for a, b in X)
+    say.text(f"""pe.encoding(X) gives the map F(t) for queries and G(s) for keys. Between q and k then stands
+        M(t, s) = F(t)^T G(s). Three words, nine cells; here X = [{entries}] turns by 0.5 a token, and a cell
+        shows M's first row:""")
 
     def cell(t, s):
         return "{:.4f} {:+.4f}".format(*np.round(matrix(t, s)[0], 4) + 0.0)
 
     say.table(["", *(f"key s={s}" for s in range(3))],
               [[f"query t={t}", *(cell(t, s) for s in range(3))] for t in range(3)])
+    say.text("""Each cell has its gap t - s. Below the diagonal the key lies in the past; above it in the future:
+        M(0, 1) has the gap -1 and turns the other way.""")
     cells = np.array([matrix(t, s).ravel() for t in range(3) for s in range(3)])
     distinct = np.unique(np.round(cells, 12) + 0.0, axis=0)
     n = 1000

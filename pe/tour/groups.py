@@ -36,10 +36,10 @@ def clock(say):
     matrices = [2 * np.eye(2), quarter, np.eye(2), np.diag([1.0, 0.0])]
     every_matrix = pe.check_group_axioms(matrices, np.matmul, contains=two_by_two, inverse=np.linalg.inv)
     systems = [
-        ("hours of the clock, +", pe.check_group_axioms(range(12), forward)),
-        ("quarter turns of a square, x", pe.check_group_axioms(square, np.matmul)),
-        ("positive whole numbers, +", pe.check_group_axioms(range(1, 8), np.add, contains=positive)),
-        ("2x2 matrices, x", every_matrix),
+        ("hours of the clock, plus", pe.check_group_axioms(range(12), forward)),
+        ("quarter turns, times", pe.check_group_axioms(square, np.matmul)),
+        ("positive whole numbers, plus", pe.check_group_axioms(range(1, 8), np.add, contains=positive)),
+        ("2x2 matrices, times", every_matrix),
     ]
     say.text(f"""pe.check_group_axioms tries all 12^2 = {12**2} pairs and 12^3 = {12**3} triples of the
         clock, and three other systems:""")
@@ -49,7 +49,7 @@ def clock(say):
         for name, report in systems])
     squash = every_matrix.witness["inverses"][0]
     flat = squash @ [[5, 5], [3, 99]]
-    say.notice(f"""positive numbers have no zero and no way back. Among the matrices the witness against
+    say.notice(f"""positive whole numbers under plus have no zero and no way back. Among the matrices the witness against
         inverses is the squash {squash.astype(int).tolist()}: it sends (5, 3) and (5, 99) both to
         ({flat[0, 0]:.0f}, {flat[1, 1]:.0f}), and nothing can tell them apart again. Matrices that can be
         undone do form a group; all encodings to come live in it.""")
@@ -63,8 +63,8 @@ def slide_rule(say):
     mark = np.log10([2.0, 3.0])
     say.text(f"""A slide rule multiplies by adding lengths: 2 is engraved at log10(2) = {mark[0]:.4f}, 3 at
         {mark[1]:.4f}; end to end they reach {mark.sum():.4f}, where {10 ** mark.sum():.0f} is engraved.""")
-    rows = [("log", "x to +", np.log, np.multiply, np.add), ("exp", "+ to x", np.exp, np.add, np.multiply),
-            ("square", "+ to +", np.square, np.add, np.add)]
+    rows = [("log", "times to plus", np.log, np.multiply, np.add), ("exp", "plus to times", np.exp, np.add, np.multiply),
+            ("square", "plus to plus", np.square, np.add, np.add)]
     say.text("pe.homomorphism_defect is the difference between the two routes, here for a = 2 and b = 3:")
     say.table(["function", "carries", "combine, translate", "translate, combine", "defect"], [
         [name, carries, f"{f(op_in(2.0, 3.0)):.4f}", f"{op_out(f(2.0), f(3.0)):.4f}",

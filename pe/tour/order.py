@@ -46,5 +46,5 @@ def order_blindness(say):
         for rounding: every result moves along with its word. To know who bit whom, position has to be put
         in.""")
     say.careful("""blind to order means causal=False. The causal mask alone already lets each word see only
-        the words before it, and that is a trace of order: a decoder can run with no encoding at all (NoPE).
-        And the sentence that source document 1 calls six words has five.""")
+        the words before it, and that is a trace of order: a decoder can run with no encoding at all
+        (NoPE).""")

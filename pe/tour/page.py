@@ -21,11 +21,22 @@ def check_writable() -> None:
         raise OSError(error.errno, f"{error.strerror}; the tour writes a page there", str(path)) from None
 
 
+NEXT = (
+    ("heading", "What to try next"),
+    ("text", f"""This page is the file {NAME} in the folder where the tour was taken; it opens in any browser and
+needs nothing else. A page with an X of your own, from Python, and one chapter again, from a terminal:"""),
+    ("code", """import pe
+pe.explore.generator(X=[[-0.1, 1], [0, -0.1]], u=10).save("mine.html")
+print(pe.classify([[-0.1, 1], [0, -0.1]]).kinds)"""),
+    ("code", "python -m pe tour --chapter 7"),
+)
+
+
 def write(parts) -> Path:
     """Write the page into the current folder and return its path."""
     from .. import explore
 
     path = Path.cwd() / NAME
-    page = explore.page("Turn, fade, slide", [explore.generator(preset="turn"), *parts])
+    page = explore.page("Turn, fade, slide", [explore.generator(preset="turn"), *parts, *NEXT])
     path.write_text(page, encoding="utf-8")
     return path

@@ -35,12 +35,14 @@ def three_levels(say):
         [f"{k}", f"{w:.2g}" if w < 0.1 else f"{w:.3g}", f"{wave:.1f}" if wave < 1000 else f"{wave:.0f}"]
         for k, (w, wave) in enumerate(zip(clocks.freqs.ravel(), clocks.wavelengths.ravel(), strict=True))])
     slowest = {width: pe.Rope(width).wavelengths.max() for width in (16, 128)}
-    say.notice("""the three agree to the last digit, and nobody builds the matrix. Plane 0 is the second
-        hand, plane 7 hardly moves: together they tell near from far, as one hand alone could not.""")
-    say.careful(f""""a full turn every 60,000" is the limit for many planes; the slowest hand takes
-        {slowest[16]:.0f} tokens at d = 16 and {slowest[128]:.0f} at d = 128. apply_rope turns q and k by +t
-        w; the score then carries k by the transpose of the matrix printed here. Same eigenvalues, mirrored
-        picture.""")
+    say.notice("""the three agree to the last digit, and nobody builds the matrix in earnest. Plane 0 is
+        the second hand, plane 7 hardly moves: together they tell near from far, as one hand alone could
+        not.""")
+    say.careful(f"""the slowest hand is often said to need 60,000 tokens (2 pi * 10000 = {2e4 * np.pi:.0f}).
+        That is the limit for many planes; it takes {slowest[16]:.0f} tokens at d = 16 and
+        {slowest[128]:.0f} at d = 128. And the sign: apply_rope turns q by R(t w) and k by R(s w), counter-clockwise. The score q^T
+        R(t w)^T R(s w) k = q^T R(-u w) k, with u = t - s, carries k the other way round. Same eigenvalues,
+        mirrored picture.""")
 
 
 def same_gap(say):

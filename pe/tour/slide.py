@@ -17,10 +17,10 @@ def alibi(say):
     moved = pe.transport(X, gaps) @ [0.0, 1.0]  # the key (0, 1), carried forward by the gap
     say.text(f"""X = [[0, 1], [0, 0]] has the eigenvalue 0 twice and one eigenvector: it is defective.
         exp(uX) = [[1, u], [0, 1]] is a puck on ice, its place growing by its speed. Give the key the spare
-        coordinates (0, 1) and the query (m, 0), m = {m}:""")
+        coordinates (0, 1) and the query (m, 0):""")
     kept = pe.alibi_bias(gaps, [0], slopes=m, causal=False)[:, 0]
     scores = [moved @ [m, 0.0], moved @ [-m, 0.0], kept]
-    say.table(["gap u", "carried key", "m = 0.5", "m = -0.5", "alibi_bias, slope 0.5"], [
+    say.table(["gap u", "carried key", "m = 0.5", "m = -0.5", "alibi_bias, slope 0.5, causal=False"], [
         [f"{u}", f"({key[0]:g}, {key[1]:g})", *(f"{score + 0.0:g}" for score in row)]
         for u, key, row in zip(gaps, moved, np.transpose(scores), strict=True)])
 
@@ -32,12 +32,13 @@ def alibi(say):
     long_q, long_k = np.hstack([q, 4 * -m * one, 4 * -m * t]), np.hstack([k, -t, one])
     slid = pe.attention(long_q, long_k, v, scale=1 / 4, causal=True)
     usual = pe.attention(q, k, v, alibi_slopes=m, causal=True)
-    say.text(f"""Whole attention over 6 tokens, once with q and k two coordinates longer and nothing else,
-        once with alibi_slopes={m}: the outputs differ by {np.abs(slid - usual).max():.1e} at most.""")
+    say.text(f"""Whole attention over 6 tokens, causal: once with q and k two coordinates longer, m = {-m}, and
+        nothing else, once with alibi_slopes={m}: the outputs differ by {np.abs(slid - usual).max():.1e} at
+        most.""")
     slopes = ", ".join(f"{slope:g}" for slope in pe.alibi_slopes(8))
     say.text(f"The slopes of 8 heads, pe.alibi_slopes(8): {slopes}.")
     say.notice("""a defective generator, the odd case of the theorem, had been at work in BLOOM and MPT all
         along.""")
-    say.careful("""source document 1 adds +m (t - s), which punishes distance for m < 0 only. In pe a slope
-        is a penalty: the bias is -slope (t - s). Look at gap -2: with causal=False ALiBi takes |t - s|,
+    say.careful("""some texts write +m (t - s), which punishes distance for m < 0 only. In pe a slope is
+        a penalty: the bias is -slope (t - s). Look at gap -2: with causal=False ALiBi takes |t - s|,
         which is two slides glued at 0 and outside the family.""")

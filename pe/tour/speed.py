@@ -38,18 +38,18 @@ def attention_timed(say):
         ("fade (decay)", {"decay_rate": 0.1}, {"penalty": np.full(heads, 0.1)}),
         ("turn + fade", {"rope": rope, "decay_rate": 0.1}, {"turn": True, "penalty": np.full(heads, 0.1)}),
     ]
-    rows = []
-    for name, ours, plain in encodings:
-        (a, fast), (b, slow) = _race(lambda o=ours: pe.attention(q, k, v, causal=True, **o),
-                                     lambda p=plain: textbook(q, k, v, **p))
-        rows.append([name, ", ".join(f"{key}=" for key in ours) or "-", f"{1e3 * fast:.2f} ms",
-                     f"{1e3 * slow:.1f} ms", f"{slow / fast:.1f} x", f"{np.abs(a - b).max():.0e}"])
-    say.table(["encoding", "keyword", "pe", "NumPy", "ratio", "apart"], rows)
-    say.text(f"""This build runs {pe.isa()} code on {pe.get_num_threads()} thread(s); each time is the best
-        of several on this machine, just now. NumPy writes down all {heads} x {tokens} x {tokens} scores,
+    fast = _race([lambda o=ours: pe.attention(q, k, v, causal=True, **o) for _, ours, _ in encodings])
+    slow = _race([lambda p=plain: textbook(q, k, v, **p) for _, _, plain in encodings])
+    say.table(["encoding", "keyword", "pe", "NumPy", "ratio", "apart"], [
+        [name, ", ".join(f"{key}=" for key in ours) or "-", f"{1e3 * a:.2f} ms", f"{1e3 * b:.1f} ms",
+         f"{b / a:.1f} x", f"{np.abs(one - other).max():.0e}"]
+        for (name, ours, _), (one, a), (other, b) in zip(encodings, fast, slow, strict=True)])
+    threads = pe.get_num_threads()
+    say.text(f"""This build runs {pe.isa()} code on {threads} thread{"s" if threads > 1 else ""}. The rows
+        took turns, and each time is the best of several on this machine, just now; on a busy one they vary,
+        so run the chapter again before you believe a small difference. NumPy writes down all {heads} x {tokens} x {tokens} scores,
         {4 * heads * tokens**2 / 2**20:.0f} MiB at a time; pe.attention never holds more than a tile.""")
-    say.notice("""a positional encoding is one keyword. Compare its row with the first to see what position
-        costs.""")
+    say.notice("""a positional encoding is one keyword, and it costs little beside attention itself.""")
     say.careful("""the fade here is the one softmax attention can have, decay_rate=: it adds -gamma u to the
         score. Small differences are float32 rounding, added up in another order.""")
 
@@ -59,8 +59,8 @@ def _swap(x):
     return np.stack([-x[..., 1::2], x[..., 0::2]], axis=-1).reshape(x.shape)
 
 
-def _race(*runners, seconds=0.2):
-    """Run each in turn until the time is up: its result, and its best time."""
+def _race(runners, seconds=0.5):
+    """Run all in turn until the time is up, so that no noise meets one alone: results and best times."""
     results, best = [run() for run in runners], [np.inf] * len(runners)
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or not all(np.isfinite(best)):

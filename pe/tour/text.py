@@ -6,12 +6,14 @@ import os
 import re
 import textwrap
 
+from ..explore.host import is_number, paint_behaviours
+
 __all__ = ["WIDTH", "Script"]
 
 WIDTH = 80
 STYLES = {"bold": "1", "dim": "2", "turn": "34", "fade": "33", "slide": "32", "explode": "35"}
-# A behaviour keeps its colour through the whole package: its name is painted wherever it stands.
-BEHAVIOUR = re.compile(r"\b(turn|fade|slide|explode)s?\b")
+GLUE = "\u00a0"  # a space where no line breaks
+ASCII = {"─": "-", "█": "#", "±": "+-"}
 
 
 class Script:
@@ -28,22 +30,27 @@ class Script:
         self.number = 0  # of the chapter being told
         self.parts = []
         self.color = stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        try:
+            "".join(ASCII).encode(getattr(stream, "encoding", None) or "utf-8")
+            self.letters = {}
+        except UnicodeEncodeError:
+            self.letters = str.maketrans(ASCII)
 
     def chapter(self, title: str, question: str) -> None:
         """Open chapter `number` with the question it answers."""
-        title, question = f"{self.number}. {title}", _squeeze(question)
+        title, question = f"{self.number}. {title}", _set(question)
         self._print()
         self._print(self._paint(title, "bold"))
         self._print(self._paint("─" * WIDTH, "dim"))
         self._wrap(question)
-        self.parts += [("heading", title), ("text", question)]
+        self.parts += [("heading", title), ("text", _minus(question))]
 
     def text(self, text: str) -> None:
         """Say a paragraph."""
-        text = _squeeze(text)
+        text = _set(text)
         self._print()
         self._wrap(text)
-        self.parts.append(("text", text))
+        self.parts.append(("text", _minus(text)))
 
     def notice(self, text: str) -> None:
         """Say what to notice."""
@@ -57,20 +64,24 @@ class Script:
         """Show a table; columns that hold numbers stand right."""
         rows = [[str(cell) for cell in row] for row in rows]
         self.parts.append(("table", list(header), rows))
+        rows = [[cell.translate(self.letters) for cell in row] for row in rows]
         columns = list(zip(header, *rows, strict=True))
         widths = [max(map(len, column)) for column in columns]
-        right = [all(_is_number(cell) for cell in column[1:]) for column in columns]
+        right = [all(map(is_number, column[1:])) for column in columns]
         self._print()
         for i, row in enumerate([header, *rows]):
             cells = [cell.rjust(width) if numbers else cell.ljust(width)
                      for cell, width, numbers in zip(row, widths, right, strict=True)]
-            line = ("  " + "  ".join(cells)).rstrip()
-            self._print(self._paint(line, "dim") if i == 0 else self._behaviours(line))
+            cells[-1] = cells[-1].rstrip()
+            if i == 0:
+                self._print(self._paint(("  " + "  ".join(cells)).rstrip(), "dim"))
+            else:
+                self._print("  " + "  ".join(paint_behaviours(cell, self._paint) for cell in cells).rstrip())
 
     def bars(self, header, rows, top: float) -> None:
         """Show labels and numbers, each with a bar behind it; the number `top` fills the line."""
         labels, numbers = [[str(row[i]) for row in rows] for i in (0, 1)]
-        self.parts.append(("table", list(header), [list(pair) for pair in zip(labels, numbers, strict=True)]))
+        self.parts.append(("bars", list(header), list(zip(labels, numbers, strict=True)), top))
         left, right = (max(map(len, column)) for column in ([header[0], *labels], [header[1], *numbers]))
         room = WIDTH - 2 - left - 2 - right - 2
         self._print()
@@ -84,33 +95,33 @@ class Script:
         self._print(text)
 
     def _label(self, label, text):
-        text = _squeeze(text)
+        text = _set(text)
         self._print()
         lines = textwrap.wrap(f"{label}: {text}", WIDTH - 2, break_on_hyphens=False)
         style = "bold" if label == "Notice" else "dim"
         for i, line in enumerate(lines):
             head = self._paint(label + ":", style) if i == 0 else ""
-            self._print("  " + head + self._behaviours(line[len(label) + 1:] if i == 0 else line))
-        self.parts.append(("text", f"{label}: {text}"))
+            self._print("  " + head + (line[len(label) + 1:] if i == 0 else line))
+        self.parts.append(("note", label, _minus(text)))
 
     def _wrap(self, text):
         for line in textwrap.wrap(text, WIDTH, break_on_hyphens=False):
-            self._print(self._behaviours(line))
-
-    def _behaviours(self, line):
-        return BEHAVIOUR.sub(lambda m: self._paint(m[0], m[1]), line)
+            self._print(line)
 
     def _paint(self, text, style):
         return f"\x1b[{STYLES[style]}m{text}\x1b[0m" if self.color else text
 
     def _print(self, line=""):
-        print(line, file=self.stream, flush=True)
+        print(line.translate(self.letters).replace(GLUE, " "), file=self.stream, flush=True)
 
 
-def _squeeze(text):
-    """Make a paragraph one line: in the source it stands indented."""
-    return " ".join(text.split())
+def _set(text):
+    """Make a paragraph one line (in the source it stands indented) that never breaks inside a formula."""
+    text = " ".join(text.split())
+    text = re.sub(r" ([-+=<*]|(?<=\d )x(?= \d)) (?=\S)", rf"{GLUE}\1{GLUE}", text)
+    return re.sub(r"\^\([^)]*\)|\([-+][^ )]* [^ )]*\)", lambda m: m[0].replace(" ", GLUE), text)
 
 
-def _is_number(cell):
-    return not cell or bool(re.fullmatch(r"[-+]?[\d ,.]+(e[-+]?\d+)?(i| ms| x| %)?|[-+]?inf|-", cell))
+def _minus(text):
+    """Give the page real minus signs: a browser may break the line after a hyphen."""
+    return re.sub(r"(?<![\w)\]-])-(?=[\w|(])", "\u2212", text).replace(f"{GLUE}-{GLUE}", f"{GLUE}\u2212{GLUE}")

@@ -1,4 +1,7 @@
-"""Keywords of other libraries, and what pe calls the same thing."""
+"""Calls that Python refuses: keywords of other libraries, arguments by place, arguments left out.
+
+Each text says what pe calls the same thing, or how the call is written.
+"""
 
 from __future__ import annotations
 
@@ -32,6 +35,18 @@ _ROPE = _TURN | _table(
     ("pe takes cos and sin", "cos_cache sin_cache cos_cached sin_cached"),
     ("pe takes tables with the axes of x, cos[:, None]", "unsqueeze_dim"),
 )
+_DESCRIPTION = _TURN | _table(
+    ("pe takes dim=, the width of a head", "head_dim d_head width hidden_size"),
+    ("pe takes rotary_dim=, a count of coordinates",
+     "dims rope_dim rotary_embedding_dim partial_rotary_factor rotary_pct"),
+    ("pe takes freqs=, the frequencies after rescaling",
+     "scaling rope_scaling scaling_factor rope_type rope_parameters scale factor"),
+    ("pe takes amplitude=", "attention_factor attention_scaling attn_factor mscale"),
+    (f"{_NOTHING}, as no table is kept: any position will do",
+     "max_position_embeddings max_seq_len max_seq_length seq_len max_len"),
+    (f"{_NOTHING}: angles are float64, and a result has the dtype of x", "dtype device"),
+) | _table((f"{_NOTHING} here; rope.apply(x, positions, inverse=True) turns back", "conjugate inverse"),
+           (f"{_NOTHING} here; rope.apply(x, positions, out=x) works in place", "inplace out"))
 _ROPE_2D = _TURN | _table(
     ("pe takes pos_x and pos_y, one for each row", "positions position_ids pos offset cos sin freqs_cis"),
     ("pe takes pos_x and pos_y, from pe.grid_positions(height, width)", "grid"),
@@ -74,6 +89,7 @@ _ATTENTION = _table(
     ("pe takes bias=", "attn_bias"),
     ("pe takes scale=", "sm_scale softmax_scale scaling"),
     ("pe takes alibi_slopes=", "slopes"),
+    ("pe takes alibi_slopes=pe.alibi_slopes(H)", "alibi use_alibi"),
     ("pe takes decay_rate=", "rate"),
     ("pe takes decay_rate=, which is -ln of a factor a position", "gamma decay log_decay"),
     ("pe takes q_positions= and k_positions=", "position_ids positions cache_position"),
@@ -129,45 +145,69 @@ _RETENTION = _table(
     ("pe takes positions=, one for each row", "q_positions k_positions position_ids offset cache_position"),
     ("pe takes rope=pe.Rope(D, base, layout=...), or apply_rope on q and k before",
      "cos sin base layout freqs inv_freq rope_theta sincos"),
-    ("a row sees itself and the rows before it, always", "causal is_causal mask attn_mask window"),
-    ("chunks are chosen inside and change nothing but rounding",
+    (f"{_NOTHING}: a row sees itself and the rows before it, always",
+     "causal is_causal mask attn_mask window"),
+    (f"{_NOTHING}: chunks are chosen inside and change nothing but rounding",
      "chunk_size block_size chunkwise_recurrent mode"),
-    ("heads come before rows, (..., H, T, D): a.swapaxes(-3, -2)", "head_first"),
+    ("pe takes q, k and v with heads before rows, (..., H, T, D): q.swapaxes(-3, -2)", "head_first"),
     ("pe takes rate=, which is the gated rule, or rate=0, the linear one", "update_rule"),
 )
-PEERS = {"apply_rope": _ROPE, "apply_rope_2d": _ROPE_2D, "apply_rope_nd": _ROPE_ND,
+PEERS = {"Rope": _DESCRIPTION, "apply_rope": _ROPE, "apply_rope_2d": _ROPE_2D, "apply_rope_nd": _ROPE_ND,
          "decay_bias": _DECAY, "alibi_bias": _ALIBI, "attention": _ATTENTION, "merge_attention": _MERGE,
-         "attention_weights": _WEIGHTS,
-         "retention": _RETENTION}
+         "attention_weights": _WEIGHTS, "retention": _RETENTION}
+CALLS = {
+    "Rope": 'Rope(64, layout="half")',
+    "apply_rope": "apply_rope(x, positions=np.arange(T)), with one call for queries and one for keys",
+    "apply_rope_2d": 'apply_rope_2d(x, pos_x, pos_y, layout="half")',
+    "apply_rope_nd": 'apply_rope_nd(x, positions, freqs, layout="half")',
+    "decay_bias": "decay_bias(M, N, rate=0.1)",
+    "alibi_bias": "alibi_bias(M, N, slopes=pe.alibi_slopes(H))",
+    "attention": "attention(q, k, v, mask=mask, causal=True)",
+    "attention_weights": "attention_weights(q, k, causal=True), as weights need no v",
+    "merge_attention": "merge_attention([out1, out2], [lse1, lse2])",
+    "retention": "retention(q, k, v, multiplier=0.9)",
+}
 
 _Op = TypeVar("_Op", bound=Callable[..., Any])
 
 
 def explain_keywords(op: _Op) -> _Op:
-    """Decorate an op so that the TypeError of an unknown keyword says what to type instead.
+    """Decorate an op, or an __init__, so that a TypeError about its arguments says what to type instead.
 
     The signature stays the true one, and a good call pays for one more function call.
     """
-    own = inspect.signature(op).parameters
-    places = [name for name, each in own.items() if each.kind is each.POSITIONAL_OR_KEYWORD]
+    name = op.__qualname__.removesuffix(".__init__")
+    own = {key: each for key, each in inspect.signature(op).parameters.items() if key != "self"}
+    places = [key for key, each in own.items() if each.kind is each.POSITIONAL_OR_KEYWORD]
+    needed = [key for key, each in own.items() if each.default is each.empty]
+    hidden = 0 if name == op.__name__ else 1                # self
 
     @functools.wraps(op)
     def call(*args, **keywords):
         try:
             return op(*args, **keywords)
         except TypeError:
-            for keyword in keywords:
-                if keyword not in own:
-                    raise TypeError(_explanation(op.__name__, keyword, own)) from None
-            if len(args) > len(places):
-                raise TypeError(f"{op.__name__}() takes {', '.join(places)} by place, and got {len(args)}; "
-                                f"pass the others by name") from None
-            raise
+            text = _explanation(name, args[hidden:], keywords, own, places, needed)
+            if text is None:
+                raise
+            raise TypeError(text) from None
 
     return cast(_Op, call)
 
 
-def _explanation(op, keyword, own):
+def _explanation(op, args, keywords, own, places, needed):
+    """Return what is wrong with the arguments as such, or None if Python takes them."""
+    for keyword in keywords:
+        if keyword not in own:
+            return _unknown(op, keyword, own)
+    if len(args) > len(places):
+        rest = f"; everything after {places[-1]} is by keyword" if len(own) > len(places) else ""
+        return f"{op}() takes {', '.join(places)} by place, and got {len(args)}{rest}; call {CALLS[op]}"
+    missing = [name for name in needed if name not in keywords and name not in places[:len(args)]]
+    return f"{op}() is missing {', '.join(missing)}; call {CALLS[op]}" if missing else None
+
+
+def _unknown(op, keyword, own):
     text = f"{op}() has no keyword {keyword}="
     if keyword in PEERS[op]:
         return f"{text}; {PEERS[op][keyword]}"
