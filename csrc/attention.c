@@ -143,13 +143,17 @@ static void load_queries(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t hea
 static double lane_share(const pe_attention_job *job, ptrdiff_t h, const pe_query_tile *tile, int lane, double *lse) {
     const pe_attention_params *p = job->p;
     double reference = get_real(job->k, tile->reference, lane), sum = get_real(job->k, tile->sum, lane), shrink = 1;
-    const double sink =
-        p->sinks.data ? PE_LOG2E * double_at(p->sinks.data + h * p->sinks.stride[p->batch_ndim]) : -INFINITY;
+    double natural = M_LN2 * reference;
+    const double sink = p->sinks.data ? double_at(p->sinks.data + h * p->sinks.stride[p->batch_ndim]) : -INFINITY;
     if (sink > -INFINITY) {
-        if (sink > reference) shrink = exp2(reference - sink), reference = sink;
-        sum = sum * shrink + exp2(sink - reference);
+        if (PE_LOG2E * sink > reference) {
+            shrink = exp2(reference - PE_LOG2E * sink);
+            reference = PE_LOG2E * sink;
+            natural = sink;
+        }
+        sum = sum * shrink + exp2(PE_LOG2E * sink - reference);
     }
-    if (p->lse.data) *lse = M_LN2 * (reference + log2(sum));
+    if (p->lse.data) *lse = natural + log(sum);
     return sum == 0 ? 0 : shrink / sum;
 }
 

@@ -148,8 +148,9 @@ class Rope:
                 raise ValueError(f"freqs has {amount(w.shape[1], 'plane')}, which turn {width} coordinates; "
                                  f"a head of dim={dim} has room for {dim // 2}")
             if rotary_dim not in (None, width):
-                raise ValueError(f"rotary_dim={rotary_dim} does not fit {amount(w.shape[1], 'frequency', 'frequencies')}; "
-                                 f"expected {width} (or leave it out)")
+                given = amount(w.shape[1], "frequency", "frequencies")
+                raise ValueError(f"rotary_dim={rotary_dim} does not fit {given}; expected {width} (or leave "
+                                 f"it out)")
         w.flags.writeable = False
         fields = {"dim": dim, "layout": layout, "rotary_dim": width, "amplitude": amplitude, "freqs": w,
                   "_plan": (w, int(layout == "half"), 1, amplitude)}

@@ -105,6 +105,8 @@ def test_masks_that_fit_nowhere(shape):
 
 
 def test_masks_of_numbers():
+    heads = np.ones((2, 4), int)                            # batch and heads: nobody masks that
+    refused("attention", TypeError, "mask.astype(bool), if 1 means may attend", mask=heads)
     ones, additive = np.ones((3, 5), int), np.where(np.tri(3, 5), 0, -INF)
     refused("attention", TypeError, "int64", "bool, True = may attend", "mask.astype(bool)", mask=ones)
     refused("attention", TypeError, "mask", "float64", "bias=", mask=additive)
@@ -119,9 +121,9 @@ def test_bias():
     refused("attention", TypeError, "bias", "bool", "mask=", bias=np.ones((3, 5), bool))
     refused("attention", ValueError, "bias", "(2, 3, 5)", "bias[:, None], if its axes are batch, queries and "
             "keys", bias=np.ones((2, 3, 5)))
-    for shape in [(3, 6), (4, 4), (2, 4), (3,)]:            # batch and heads, or queries alone: no bias is that
-        refused("attention", ValueError, f"bias has shape {shape}", "expected (5,), (3, 5) or (2, 4, 3, 5), where "
-                "any axis may be 1", bias=np.ones(shape))
+    for shape in [(3, 6), (4, 4), (2, 4), (3,)]:            # (2, 4): batch and heads, without keys
+        refused("attention", ValueError, f"bias has shape {shape}", "expected (5,), (3, 5) or (2, 4, 3, 5), "
+                "where any axis may be 1", bias=np.ones(shape))
     refused("attention", ValueError, "bias", "(1, 2, 4, 3, 5)", bias=np.ones((1, 2, 4, 3, 5)))
 
 

@@ -51,7 +51,8 @@ class TestPositions:
 
 @pytest.mark.parametrize("x, shape, index", [
     ((2, 3, 5, 8), (2, 5), "[:, None, :]"), ((2, 3, 1, 8), (2,), "[:, None, None]"),
-    ((2, 3, 5, 8), (3, 5), "[None, :, :]"), ((3, 3, 5, 8), (3, 5), "[:, None, :]"), ((7, 2, 3, 5, 8), (2, 5), "[None, :, None, :]")])
+    ((2, 3, 5, 8), (3, 5), "[None, :, :]"), ((3, 3, 5, 8), (3, 5), "[:, None, :]"),
+    ((7, 2, 3, 5, 8), (2, 5), "[None, :, None, :]")])
 def test_positions_say_the_index_that_fits(x, shape, index):
     x, points = normal(*x), np.arange(np.prod(shape)).reshape(shape)
     with pytest.raises(ValueError, match=re.escape(f"positions{index} fits")):
@@ -66,7 +67,8 @@ def test_one_position_does_not_stand_for_many_rows():
     for x in (normal(5, 8), normal(2, 5, 8)):
         with pytest.raises(ValueError, match=re.escape("positions has shape (1,)")):
             pe.apply_rope(x, positions=[3])
-    with pytest.raises(ValueError, match=re.escape("(5,) and x is one row: expected (1,), [p] for position p")):
+    text = "(5,) and x is one row: expected (1,), [p] for position p"
+    with pytest.raises(ValueError, match=re.escape(text)):
         pe.apply_rope(normal(8), positions=np.arange(5))
 
 

@@ -229,7 +229,7 @@ def test_a_basis_that_a_shear_would_not_change(open_page):
 def test_the_carried_axes_are_named(open_page, name):
     page = open_page(figure_page(name))
     words = page.get_by_test_id("portrait").locator("text.v")
-    assert words.all_inner_texts() == ["A e₁", "A e₂", "x(u)"]
+    assert words.all_text_contents() == ["A e₁", "A e₂", "x(u)"]
     boxes = [words.nth(i).bounding_box() for i in range(3)]
     for i, one in enumerate(boxes):
         for other in boxes[:i]:

@@ -221,7 +221,7 @@ def test_commutant_finds_the_copy_in_another_basis():
 
 @pytest.mark.parametrize(("call", "error", "named"), [
     (lambda: commute([[1.0, 2.0]]), ValueError, "Bs"),
-    (lambda: commute(turn(1.0)), ValueError, r"\(n_axes, n, n\)"),
+    (lambda: commute(turn(1.0)), ValueError, r"\(n_axes, n, n\): for one axis \[B\]"),
     (lambda: relativity_residual([turn(1.0)], form="adjoint"), ValueError, "'adjoint'"),
     (lambda: relativity_residual([turn(1.0)], at=[(1, 2), (3, 4)]), ValueError, "at has shape"),
     (lambda: relativity_residual([turn(1.0)], at=[(1,), (np.nan,)]), ValueError, "NaN"),

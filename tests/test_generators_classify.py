@@ -354,6 +354,7 @@ def test_case_42_a_gaussian_matrix_has_no_slide():
         ([["a", "b"], ["c", "d"]], TypeError, "dtype <U1"),
         ([[None, 1], [0, 0]], TypeError, "not real numbers"),
         (np.ma.masked_equal([[0, 1], [0, 0]], 1), TypeError, "masked"),
+        ([[0, 1], [0]], ValueError, "X is no matrix, .*inhomogeneous"),
         ("turn", TypeError, r"X is 'turn'; expected a matrix, such as pe.generators.turn\(1.0\)"),
         (generators.turn, TypeError, r"X is a function; expected a matrix"),
         (pe.Rope(4), TypeError, r"X is a Rope; .*generator\(\)"),

@@ -140,7 +140,8 @@ def test_the_width_is_found():
 
 
 @pytest.mark.parametrize(("score", "error", "named"), [
-    ("q @ k", TypeError, "function"), (lambda q, k, t, s: np.zeros(3), TypeError, "one real number"),
+    ("q @ k", TypeError, "function"), (np.eye(9), TypeError, r"score is an array of shape \(9, 9\)"),
+    (lambda q, k, t, s: np.zeros(3), TypeError, "one real number"),
     (lambda q, k, t, s: q @ k if t >= s else -np.inf, ValueError, "leave out the mask"),
 ])  # fmt: skip
 def test_bad_input_is_named(score, error, named):

@@ -177,6 +177,10 @@ def test_B13_a_flip_obeys_the_law_on_integers_only():
 def test_bad_input():
     with pytest.raises(TypeError, match="op is 3"):
         check_group_axioms([1], 3)
+    with pytest.raises(TypeError, match="elements is 3; expected a list"):
+        check_group_axioms(3, add)
+    with pytest.raises(TypeError, match="ts is 'often'; expected times"):
+        group_law_residual(np.exp, "often")
     with pytest.raises(ValueError, match="no elements|empty"):
         check_group_axioms([], add)
     with pytest.raises(TypeError, match="A is ndarray"):

@@ -205,11 +205,13 @@ def test_conjugate_and_direct_sum():
         (lambda: generators.rope(8, base=0), ValueError, "base is 0"),
         (lambda: generators.rope(8, freqs=[1, 2]), ValueError, "freqs has 2 entries; expected 4"),
         (lambda: generators.turn(np.nan), ValueError, "theta"),
+        (lambda: generators.turn("fast"), TypeError, "theta is 'fast'; expected one finite number"),
         (lambda: generators.fade([[1]]), ValueError, "rate"),
         (lambda: generators.bloom(112), ValueError, "head is 112; expected 0 to 111"),
         (lambda: generators.plane([1, 2], [1]), ValueError, "a and b"),
         (lambda: generators.direct_sum([[1]], [1, 2]), ValueError, r"generators\[1\]"),
         (lambda: conjugate(np.eye(2), np.eye(3)), ValueError, "P has shape"),
+        (lambda: conjugate(np.eye(2), np.ones((2, 2))), ValueError, "P is singular"),
     ],
 )
 def test_bad_input(call, error, words):

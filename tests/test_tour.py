@@ -47,7 +47,7 @@ EXPECTED = {
          r" +8300 +8297 +\1 +IndexError: index 8300"],
     11: [r"-2 +\(-2, 1\) +-1 +1 +-1\n", r"0 +\(0, 1\) +0 +0 +0\n", r"3 +\(3, 1\) +1.5 +-1.5 +-1.5\n",
          r"100 +\(100, 1\) +50 +-50 +-50\n",
-         "0.5, 0.25, 0.125", r"differ by (0.0e\+00|[\d.]+e-1[567]) at most"],
+         "0.5, 0.25, 0.125", r"differ\s+by\s+(0.0e\+00|[\d.]+e-1[567])\s+at\s+most"],
     12: [r"\(3, 5\) +\(4, 5\) +1.0 +14\n", r"\(3, 13\) +\(4, 0\) +13.0 +1\n",
          r"block form, 2 axes +4x4 +0.00 +[\d.]+e-1[567] +yes",
          r"block form, 4 axes +8x8 +0.00 +[\d.]+e-1[567] +yes",
@@ -182,7 +182,7 @@ def test_only_the_names_of_behaviours_are_coloured(monkeypatch):
 
 
 def test_no_line_breaks_inside_a_formula(whole):
-    lines = whole[0].splitlines()
+    lines = [line for line in whole[0].splitlines() if "  " not in line.strip()]     # no tables
     assert not [line for line in lines if re.search(r" [-+=<*]$", line)]
     assert not [line for line in lines if re.match(r" *[-+=<*] ", line)]
 
@@ -191,7 +191,7 @@ def test_a_stream_of_ascii_gets_bars_of_ascii():
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding="ascii")
     for number in (7, 9):
-        told(number, stream)
+        take(stream, number)
     stream.flush()
     text = raw.getvalue().decode("ascii")
     assert re.search(r"0  8.000  #{66}\n", text) and re.search(r"0 -1; 1 0 +\+-1i +turn", text)

@@ -154,19 +154,24 @@ def fitting_index(shape, target, *, trim=False):
     return f"[{', '.join(index)}]"
 
 
+def keys_index(shape, scores):
+    """Return the index that gives an array the axes of the scores, its last the keys; "" if there is none."""
+    axes = fitting_axes(shape, scores)
+    return fitting_index(shape, scores, trim=True) if axes and axes[-1] == len(scores) - 1 else ""
+
+
 def on_scores(name, shape, scores):
     """Say which shapes an array (mask or bias) may have beside the scores, and the index that gives it one.
 
-    Equal sizes may be an accident, so the index comes with the meaning that it gives to each axis; and an
-    array that has no axis of keys is none for which there is one.
+    Equal sizes may be an accident, so the index comes with the meaning that it gives to each axis.
     """
     *few, whole = dict.fromkeys(str(scores[-n:]) for n in (1, 2, len(scores)))
     text = (f"{name} has shape {shape} and the scores have shape {scores}; expected {', '.join(few)} or "
             f"{whole}, where any axis may be 1")
-    axes = fitting_axes(shape, scores)
-    if not axes or axes[-1] != len(scores) - 1:
+    index = keys_index(shape, scores)
+    if not index:
         return text
     names = [*["batch"] * (len(scores) - 3), "heads", "queries", "keys"]
-    *first, last = [names[axis - len(scores)] for axis in axes]
+    *first, last = [names[axis - len(scores)] for axis in fitting_axes(shape, scores)]
     meant = f"axes are {', '.join(first)} and {last}" if first else f"axis is {last}"
-    return f"{text}: {name}{fitting_index(shape, scores, trim=True)}, if its {meant}"
+    return f"{text}: {name}{index}, if its {meant}"

@@ -36,7 +36,8 @@ def attention(q, k, v, scale, causal, window, mask, bias, alibi_slopes, decay_ra
     bias = None if bias is None else _bias(bias, scores)
     slopes = None
     if alibi_slopes is not None:
-        slopes = _penalties(heads, "alibi_slopes", options.slopes("alibi_slopes", alibi_slopes, heads), REWARDS)
+        numbers = options.slopes("alibi_slopes", alibi_slopes, heads)
+        slopes = _penalties(heads, "alibi_slopes", numbers, REWARDS)
     rates = None if decay_rate is None else _penalties(heads, "decay_rate", decay_rate, EXPLODES)
     softcap = options.cap(softcap)
     sinks = None if sinks is None else _each_head("sinks", options.logits("sinks", sinks), heads)
@@ -79,7 +80,8 @@ def _shapes(q, k, v):
     if k[-1] != q[-1]:
         raise ValueError(f"k has width {k[-1]} (shape {k}), q has width {q[-1]} (shape {q}); expected one D")
     if v[-2] != k[-2]:
-        raise ValueError(f"v has {amount(v[-2], 'row')} (shape {v}), k has {k[-2]} (shape {k}); expected equally many")
+        raise ValueError(f"v has {amount(v[-2], 'row')} (shape {v}), k has {k[-2]} (shape {k}); expected "
+                         f"equally many")
     heads, key_heads, value_heads = (shape[-3] if len(shape) > 2 else 1 for shape in (q, k, v))
     if value_heads != key_heads:
         raise ValueError(f"v has {amount(value_heads, 'head')} (shape {v}), k has {key_heads} (shape {k}); "

@@ -69,8 +69,8 @@ def _penalty(name, slopes, own_dtype, q_positions, k_positions, times, causal, d
         (q_name, of_q), (k_name, of_k) = times
         for of, clock, rows, what in ((q_name, of_q, t, "queries"), (k_name, of_k, s, "keys")):
             if clock is not None and clock.shape[-1] != rows.shape[-1]:
-                raise ValueError(f"{of} has {amount(clock.shape[-1], 'entry', 'entries')} for {rows.shape[-1]} "
-                                 f"{what}; expected one for each")
+                raise ValueError(f"{of} has {amount(clock.shape[-1], 'entry', 'entries')} for "
+                                 f"{rows.shape[-1]} {what}; expected one for each")
         of_q = clocks.last(of_k, t.shape[-1]) if of_q is None else of_q
         leads |= {q_name or k_name: of_q.shape[:-1], k_name: of_k.shape[:-1]}
     shape, dtype = (*_lead(leads), t.shape[-1], s.shape[-1]), _result_dtype(dtype, out, own_dtype)

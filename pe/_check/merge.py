@@ -13,7 +13,8 @@ def merge(outs, lses):
     outs = [values(f"outs[{i}]", out) for i, out in enumerate(_parts("outs", outs))]
     lses = [coefficients(f"lses[{i}]", lse) for i, lse in enumerate(_parts("lses", lses))]
     if len(outs) != len(lses):
-        raise ValueError(f"outs has {amount(len(outs), 'part')} and lses has {len(lses)}; expected equally many")
+        raise ValueError(f"outs has {amount(len(outs), 'part')} and lses has {len(lses)}; expected equally "
+                         f"many")
     shape = outs[0].shape
     if not shape:
         raise ValueError("outs[0] is a single number; expected (..., H, M, V)")

@@ -74,8 +74,8 @@ def _misfit(name, of, shape, lead, tail):
     if len(lead) == 1:
         return f"{came} has {amount(lead[0], 'row')}: expected {expected}"
     free = f"any of {lead}" if tail else "any axis"
-    return (f"{came} has rows of shape {lead}: expected {expected}, or {(*lead, *tail)}, where {free} may be 1"
-            f"{_advice(name, of, shape, lead, tail)}")
+    return (f"{came} has rows of shape {lead}: expected {expected}, or {(*lead, *tail)}, where {free} may "
+            f"be 1{_advice(name, of, shape, lead, tail)}")
 
 
 def _advice(name, of, shape, lead, tail):

@@ -81,7 +81,8 @@ def rope_plan(rope, dim):
     """Return the plan of rope= after a look at its type and width."""
     if not isinstance(rope, Rope):
         layout = f', layout="{LAYOUTS[rope]}"' if isinstance(rope, str) and rope in LAYOUTS else ""
-        raise TypeError(f"rope has type {type(rope).__name__}; expected a pe.Rope, e.g. pe.Rope({dim}{layout})")
+        raise TypeError(f"rope has type {type(rope).__name__}; expected a pe.Rope, e.g. "
+                        f"pe.Rope({dim}{layout})")
     if rope.dim != dim:
         raise ValueError(f"rope is for D = {rope.dim}; the values have D = {dim}")
     return rope._plan
@@ -137,11 +138,11 @@ def _tables(cos, sin, shape, rotary_dim):
     width = dim if rotary_dim is None else _rotary_width(rotary_dim, dim)
     planes = cos.shape[-1]
     if planes == width and width > 0:
-        raise ValueError(f"cos has {amount(planes, 'column')} for {width} coordinates; expected one for each plane, "
-                         f"L = {width // 2}: {_half_of(cos, width)}")
+        raise ValueError(f"cos has {amount(planes, 'column')} for {width} coordinates; expected one for each "
+                         f"plane, L = {width // 2}: {_half_of(cos, width)}")
     if planes > width // 2 or (rotary_dim is not None and planes != width // 2):
-        raise ValueError(f"cos has {amount(planes, 'column')}; expected one for each plane, L = {width // 2} for "
-                         f"{'D' if rotary_dim is None else 'rotary_dim'} = {width}")
+        raise ValueError(f"cos has {amount(planes, 'column')}; expected one for each plane, L = {width // 2} "
+                         f"for {'D' if rotary_dim is None else 'rotary_dim'} = {width}")
     if cos.ndim == 2 and cos.shape[0] != rows:
         fix = (f": take the rows of these positions, cos[:{rows}] and sin[:{rows}] if x starts at position 0"
                if cos.shape[0] > rows else "; np.broadcast_to them if every row stands at the same position"

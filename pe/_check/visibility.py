@@ -6,7 +6,7 @@ import numpy as np
 
 from .._scalars import amount, integer, shown
 from . import options
-from .arrays import fitting_index, is_value_dtype, on_scores, plain, to_array
+from .arrays import fitting_index, is_value_dtype, keys_index, on_scores, plain, to_array
 from .positions import fitted, is_scalar
 
 _INT64 = np.dtype(np.int64)
@@ -38,7 +38,7 @@ def _mask_dtype(array, scores):
         return f"{rule}; it holds only 0 and 1: mask.astype(bool)"
     aligned = all(n in (1, m) for n, m in zip(shape, scores[len(scores) - len(shape):], strict=True))
     if not (aligned and len(shape) in (1, 2, len(scores))):
-        index = fitting_index(shape, scores, trim=True)
+        index = keys_index(shape, scores)
     return f"{rule}; it holds only 0 and 1: mask.astype(bool){index}, if 1 means may attend"
 
 
@@ -82,8 +82,8 @@ def segments(segments, q_lead, k_lead):
         of_q = of_k = integers("segments", segments)
         names = "segments", "segments"
         if q_lead[-1] != k_lead[-1]:
-            raise ValueError(f"segments is one array, while q has {amount(q_lead[-1], 'row')} and k has {k_lead[-1]}; "
-                             f"expected a pair (of queries, of keys)")
+            raise ValueError(f"segments is one array, while q has {amount(q_lead[-1], 'row')} and k has "
+                             f"{k_lead[-1]}; expected a pair (of queries, of keys)")
     for name, part, of, lead in ((names[0], of_q, "q", q_lead), (names[1], of_k, "k", k_lead)):
         if part.ndim == 0:
             raise TypeError(f"{name} is a single number; expected one for each row")

@@ -134,7 +134,9 @@ def paint_behaviours(cell, paint):
     """Paint the names of behaviours in a cell that is made of them: in a sentence, "turns" is a word."""
     if not _BEHAVIOURS.fullmatch(cell):
         return cell
-    return re.sub(r"\b(turn|fade|slide|explode)\b", lambda m: paint(m[0], m[0]), cell)
+    colour = {"fading": "fade", "rotating": "turn"}
+    return re.sub(r"\b(turn|fade|slide|explode|fading|rotating)\b",
+                  lambda m: paint(m[0], colour.get(m[0], m[0])), cell)
 
 
 def _table(header, rows, bars=()):

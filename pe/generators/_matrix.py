@@ -18,7 +18,10 @@ def as_generators(X, name: str = "X") -> tuple[np.ndarray, float]:
         raise TypeError(f"{name} is {came}; expected a matrix, such as pe.generators.turn(1.0) returns")
     if isinstance(X, Rope):
         raise TypeError(f"{name} is a Rope; expected a matrix: pass the Rope's .generator()")
-    array = np.asarray(X)
+    try:
+        array = np.asarray(X)
+    except ValueError as error:
+        raise ValueError(f"{name} is no matrix, as NumPy says: {error}") from None
     if isinstance(X, np.ma.MaskedArray):
         raise TypeError(f"{name} is a masked array; a generator has every entry: pass {name}.filled(...)")
     if array.dtype.kind == "O":

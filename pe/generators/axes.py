@@ -260,6 +260,7 @@ def family_of(Bs, name: str = "Bs") -> np.ndarray:
     if matrices.ndim != 3:
         raise ValueError(
             f"{name} has shape {matrices.shape}; expected one matrix for each axis, (n_axes, n, n)"
+            + (": for one axis [B]" if matrices.ndim == 2 else "")
         )
     return matrices
 

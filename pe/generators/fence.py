@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .._scalars import shown
 from .classification import Classification
 from .classify import classify
 from .fit import Realisation, generator_from, realise
@@ -126,7 +127,7 @@ def check_encoding(score: Callable, *, dim: int | None = None) -> EncodingReport
     (True, False, ['at t, s', 'k', 'q', 'scores', 'shifted to'])
     """
     if not callable(score):
-        raise TypeError(f"score is {score!r}; expected a function score(q, k, t, s)")
+        raise TypeError(f"score is {shown(score)}; expected a function score(q, k, t, s)")
     probe = _Probe(score, dim)
     kept = {"linear": False, "relative": False, "continuous": False}
     try:

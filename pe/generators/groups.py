@@ -108,7 +108,10 @@ def check_group_axioms(
     for name, function in (("op", op), ("contains", contains), ("inverse", inverse)):
         if not callable(function) and (function is not None or name == "op"):
             raise TypeError(f"{name} is {function!r}; expected a function")
-    elements = list(elements)
+    try:
+        elements = list(elements)
+    except TypeError:
+        raise TypeError(f"elements is {elements!r}; expected a list of them, or a range") from None
     if not elements:
         raise ValueError("elements is empty; a group has at least its identity")
     belongs = contains or (lambda x: any(_same(x, e) for e in elements))
@@ -245,7 +248,10 @@ def group_law_residual(A: Callable, ts) -> float:
         raise TypeError(
             f"A is {type(A).__name__}; expected a function of one time, e.g. lambda t: pe.transport(X, t)"
         )
-    times = np.asarray(ts, dtype=np.float64).ravel()
+    try:
+        times = np.asarray(ts, dtype=np.float64).ravel()
+    except (TypeError, ValueError):
+        raise TypeError(f"ts is {ts!r}; expected times, such as [0.5, 1.0, -2.0]") from None
     if not np.all(np.isfinite(times)):
         raise ValueError("ts has NaN or infinite entries; expected finite times")
     values = [_square(A(t)) for t in times]

@@ -158,7 +158,10 @@ def conjugate(X, P) -> np.ndarray:
     matrix, basis = as_generator(X)[0], as_generator(P, "P")[0]
     if basis.shape != matrix.shape:
         raise ValueError(f"P has shape {basis.shape}; expected {matrix.shape} like X")
-    return np.linalg.solve(basis.T, (basis @ matrix).T).T
+    try:
+        return np.linalg.solve(basis.T, (basis @ matrix).T).T
+    except np.linalg.LinAlgError:
+        raise ValueError("P is singular; expected an invertible matrix, whose columns are a basis") from None
 
 
 # Published systems, one head each
@@ -278,7 +281,10 @@ def _frequencies(dim, base, freqs):
 
 
 def _numbers(values, name):
-    array = np.atleast_1d(np.asarray(values, dtype=np.float64))
+    try:
+        array = np.atleast_1d(np.asarray(values, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} is {values!r}; expected one finite number or a list of them") from None
     if array.ndim != 1 or not np.all(np.isfinite(array)):
         raise ValueError(f"{name} is {values!r}; expected one finite number or a list of them")
     return array

@@ -119,7 +119,7 @@ def _set(text):
     """Make a paragraph one line (in the source it stands indented) that never breaks inside a formula."""
     text = " ".join(text.split())
     text = re.sub(r" ([-+=<*]|(?<=\d )x(?= \d)) (?=\S)", rf"{GLUE}\1{GLUE}", text)
-    return re.sub(r"\^\([^)]*\)|\([-+][^ )]* [^ )]*\)", lambda m: m[0].replace(" ", GLUE), text)
+    return re.sub(r"\^\([^)]*\)|\([-+][^ )]* [^ )]*\)|\([^ ()]+, [^ ()]+\)", lambda m: m[0].replace(" ", GLUE), text)
 
 
 def _minus(text):
