@@ -9,25 +9,13 @@ from functools import cache
 import ml_dtypes
 import numpy as np
 import pytest
+from isas import each_isa
 from mpmath import mp, mpf
 
 import pe
-from pe import _core, reference
+from pe import reference
 
-ISAS = ["scalar", "avx2", "avx512"]
-ISAS = ISAS[:ISAS.index(_core.config()["best_isa"]) + 1]
 HALVES = {"float16": (np.dtype(np.float16), 10, -24), "bfloat16": (np.dtype(ml_dtypes.bfloat16), 7, -133)}
-
-
-@pytest.fixture
-def isa(request):
-    before = _core.isa()
-    _core._set_isa(request.param)
-    yield request.param
-    _core._set_isa(before)
-
-
-each_isa = pytest.mark.parametrize("isa", ISAS, indirect=True)
 
 
 def largest(a):

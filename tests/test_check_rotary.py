@@ -82,6 +82,8 @@ def test_no_index_that_would_give_heads_or_sequences_the_numbers_of_rows(shape):
 
 
 def test_positions_of_attention_that_fit_by_accident():
+    with pytest.raises(ValueError, match=re.escape("(1,), one for each row, such as [p], or (4, 1), where")):
+        pe.attention(normal(4, 1, 8), normal(4, 5, 8), normal(4, 5, 8), q_positions=[1, 2, 3, 4])
     refused("attention", ValueError, "q_positions has shape (2,)", "such as np.arange(start, start + 3)",
             q_positions=[1, 2])
     refused("attention", ValueError, "If q is (..., rows, heads, D), pass q.swapaxes(-3, -2)",

@@ -209,8 +209,7 @@ def test_presets_and_change_of_basis(open_page):
         assert not np.array_equal(after.X, X), "a change of basis must be seen"
         same = ("eigenvalues", "trace-det", "directions", "half-life", "period")
         assert all(before.numbers()[key] == after.numbers()[key] for key in same) and after.kind == name
-        pressed = page.locator("button[aria-pressed=true]").all_inner_texts()
-        assert pressed == [name.replace("+", " + ")]
+        assert page.locator("[aria-pressed=true]").all_inner_texts() == [name.replace("+", " + ")]
         page.keyboard.press("Enter")
         assert state(page) == (X, u)
     page.get_by_test_id("number-c").fill("2")
@@ -426,19 +425,18 @@ def test_page_of_parts(open_page):
              ("bars", ["gap", "score"], [[0, "8.0"], [1, "4.0"], [2, "-1.0"]], 8.0)]
     html = explore.page("Turn <fade>", parts)
     words = Text(html).words
-    for expected in ("Turn <fade>", "Rows & <ranks>", "a < b\nc", "[[0, 1], [0, 0]]", "slide", "1", "<b> slide", "Careful:", "a < c",
-                     "a = b < c\nd"):
+    for expected in ("Turn <fade>", "Rows & <ranks>", "a < b\nc", "[[0, 1], [0, 0]]", "slide", "1",
+                     "<b> slide", "Careful:", "a < c", "a = b < c\nd"):
         assert expected in words
     assert words.index("Rows & <ranks>") < words.index("a < b\nc") < words.index("slide")
     page = open_page(html)
     check(page)
     assert page.locator("main h1").inner_text() == "Turn <fade>" and page.locator("main > h2").count() == 1
     cells = page.locator("main > .wide").nth(0).locator("tbody tr").nth(0).locator("td")
-    assert [cells.nth(i).evaluate("e => getComputedStyle(e).textAlign") for i in range(3)] == [
-        "left", "left", "right"]
+    sides = [cells.nth(i).evaluate("e => getComputedStyle(e).textAlign") for i in range(3)]
+    assert sides == ["left", "left", "right"]
     assert cells.nth(1).locator("b.slide").count() == 1 and page.locator("td b").count() == 1
-    bars = page.locator(".bars i")
-    widths = [bars.nth(i).bounding_box()["width"] for i in range(3)]
+    widths = [page.locator(".bars i").nth(i).bounding_box()["width"] for i in range(3)]
     assert widths[0] == pytest.approx(2 * widths[1], abs=1) and widths[0] > 300 and widths[2] == 0
     for part in (("heading", 3), "text", ("tables", [], []), None):
         with pytest.raises(TypeError, match=r"parts\[1\] must be an Explorer"):

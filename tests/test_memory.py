@@ -1,7 +1,6 @@
 """What an op takes of memory, and that it touches nothing beyond its arrays."""
 
 import inspect
-import os
 import signal
 import subprocess
 import sys
@@ -10,14 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from guard_pages import DTYPES
+from isas import ISAS
 from processes import output
 
 import pe
-from pe import _core
-
-ISAS = ["scalar", "avx2", "avx512"]
-# all that the processor has, or the one that was asked for
-TESTED = [pe.isa()] if os.environ.get("PE_ISA") else ISAS[: ISAS.index(_core.config()["best_isa"]) + 1]
 
 # Growth of the process during a call, in MiB: the kernel's own high-water mark, begun anew before the call.
 GROWTH = """
@@ -256,7 +251,7 @@ def on_guard_pages(*arguments):
     return subprocess.run([sys.executable, script, *arguments], capture_output=True, text=True, timeout=300)
 
 
-@pytest.mark.parametrize("isa", TESTED)
+@pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("op", ["rotations", "biases", "attentions", "retentions", "streams"])
 def test_no_byte_beyond_an_array_is_touched(op, dtype, isa):

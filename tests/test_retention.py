@@ -10,26 +10,14 @@ import ml_dtypes
 import numpy as np
 import pytest
 from golden_cases import op_cases
+from isas import each_isa
 from processes import output
 
 import pe
-from pe import _core, reference
+from pe import reference
 
-ISAS = ["scalar", "avx2", "avx512"]
-ISAS = ISAS[:ISAS.index(_core.config()["best_isa"]) + 1]
 BF16 = np.dtype(ml_dtypes.bfloat16)
 TOLERANCE = {"float64": 1e-13, "float32": 2e-6, "float16": 1e-3, "bfloat16": 8e-3}     # of the largest
-
-
-@pytest.fixture
-def isa(request):
-    before = _core.isa()
-    _core._set_isa(request.param)
-    yield request.param
-    _core._set_isa(before)
-
-
-each_isa = pytest.mark.parametrize("isa", ISAS, indirect=True)
 
 
 def normal(*shape, dtype="f8", seed=0):

@@ -7,10 +7,10 @@ import mpmath
 import numpy as np
 import pytest
 from golden_cases import rope_cases
+from isas import each_isa
 
 import pe
 import pe.reference
-from pe import _core
 
 OPS = [pytest.param(pe, id="pe"), pytest.param(pe.reference, id="twin")]
 MODELS = [pytest.param(*case, id=f"{file}-{case[0]}") for file in ("rope_mrope", "rope_vision")
@@ -18,16 +18,6 @@ MODELS = [pytest.param(*case, id=f"{file}-{case[0]}") for file in ("rope_mrope",
 # How far a result may be from the exact one, in units of the largest value it is made of.
 UNITS = {"float64": 2.0**-49, "float32": 2.0**-22, "float16": 1.5 * 2.0**-10, "bfloat16": 1.5 * 2.0**-7}
 DTYPES = [np.float64, np.float32, np.float16, np.dtype(ml_dtypes.bfloat16)]
-ISAS = ["scalar", "avx2", "avx512"]
-ISAS = ISAS[:ISAS.index(_core.config()["best_isa"]) + 1]
-
-
-@pytest.fixture(params=ISAS)
-def isa(request):
-    before = _core.isa()
-    _core._set_isa(request.param)
-    yield request.param
-    _core._set_isa(before)
 
 
 def normal(*shape, seed=0):
@@ -99,6 +89,7 @@ def random_call(seed):
     return rng.normal(size=(*shape, D)), positions, freqs, {"layout": str(layout), "rate": rate}
 
 
+@each_isa
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_against_the_twin(isa, dtype):
     rates = 0

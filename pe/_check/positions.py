@@ -69,8 +69,8 @@ def _misfit(name, of, shape, lead, tail):
         return f"{came} is one row: expected {(1, *tail)}" + ("" if tail else ", [p] for position p")
     expected = f"{(lead[-1], *tail)}, one for each row"
     if name.endswith("positions") and len(shape) == 1 and not tail:
-        first, last = ("start", f"start + {lead[-1]}") if name == "q_positions" else ("", lead[-1])
-        expected += f", such as np.arange({first}{first and ', '}{last})"
+        rows = f"start, start + {lead[-1]}" if name == "q_positions" else lead[-1]
+        expected += ", such as [p]" if lead[-1] == 1 else f", such as np.arange({rows})"
     if len(lead) == 1:
         return f"{came} has {amount(lead[0], 'row')}: expected {expected}"
     free = f"any of {lead}" if tail else "any axis"
@@ -98,7 +98,7 @@ def _on_rows(shape, lead):
 
     Where each sequence has a single row, (B,) is a number for each.
     """
-    if len(shape) == 1 and shape[0] == lead[0] != 1 == lead[-1]:
+    if len(shape) == 1 and len(lead) > 2 and shape[0] == lead[0] != 1 == lead[-1]:
         return f"[:{', None' * (len(lead) - 1)}]"
     if len(shape) < 2 or shape[-1] != lead[-1]:
         return ""

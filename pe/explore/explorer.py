@@ -78,7 +78,7 @@ class Explorer:
 
         raw, small = io.BytesIO(), io.BytesIO()
         self.static().figure.savefig(raw, format="png", dpi=160, metadata={"Software": None})
-        few = Image.open(raw).convert("RGB").quantize(128, dither=Image.Dither.NONE)
+        few = Image.open(raw).convert("RGB").quantize(64, dither=Image.Dither.NONE)
         few.save(small, "PNG", optimize=True)
         return small.getvalue()
 

@@ -293,8 +293,8 @@ function drawRider(svg, { at, path, size, k }, X, u, dash) {
     const end = x > 0.3 ? 1 : x < -0.3 ? -1 : 0, wide = 34;
     const reach = px + gap * x + end * wide, flip = reach < 2 || reach > size - 2 ? -end : end;
     const lx = flip === end ? px + gap * x : px - gap * x, ly = py - (gap + 4) * y;
-    return text(Math.max(end ? 2 : 20, Math.min(size - (end ? 2 : 20), lx)), Math.max(12, Math.min(size - 12, ly)),
-      words, ["end", "middle", "start"][flip + 1], "v");
+    const hold = (v, margin) => Math.max(margin, Math.min(size - margin, v));
+    return text(hold(lx, end ? 2 : 20), hold(ly, 12), words, ["end", "middle", "start"][flip + 1], "v");
   };
   const tip = (p, i, words) => Math.max(...p.map(Math.abs)) < FRAME && Math.hypot(...p) * k > 12
     ? label(at(p), i, -i, words, 9) : "";
@@ -403,7 +403,8 @@ function render({ model, el }) {
     if (straight && straight.sheared !== key) straight = null;
     const origin = (straight ? straight.X : X).join(), other = shear(X);
     for (const button of buttons) {
-      button.setAttribute("aria-pressed", String(presets[button.dataset.preset].slice(0, 4).join() === origin));
+      const pressed = presets[button.dataset.preset].slice(0, 4).join() === origin;
+      button.setAttribute("aria-pressed", String(pressed));
     }
     const alike = other.join() === key, [low, high] = config.limits.entry;
     basis.textContent = straight ? "change back" : alike ? "the same in every basis" : "change basis";
@@ -411,9 +412,9 @@ function render({ model, el }) {
   }
   // Say how far the entries and the gap go; where a typed number went beyond, in bold.
   const tell = (key, value) => {
-    const range = (name, [low, high]) => `${name} from ${whole(low)} to ${whole(high)}`, { entry, u } = config.limits;
-    at("limits").innerHTML = !key ? `${range("entries", entry)}, <i>u</i> ${range("", u).trim()}`
-      : `<b>${key} = ${whole(+value)} is outside: ${range("", key === "u" ? u : entry).trim()}</b>`;
+    const { entry, u } = config.limits, range = ([low, high]) => `from ${whole(low)} to ${whole(high)}`;
+    at("limits").innerHTML = !key ? `entries ${range(entry)}, <i>u</i> ${range(u)}`
+      : `<b>${key} = ${whole(+value)} is outside: ${range(key === "u" ? u : entry)}</b>`;
   };
   const say = () => {
     const [kind, notice, x] = ["kind", "notice", "x"].map((name) => at(name).textContent);

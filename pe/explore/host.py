@@ -54,8 +54,9 @@ table{border-collapse:collapse;font:13px/1.4 %(mono)s;font-variant-numeric:tabul
 th,td{padding:5px 14px 5px 0;text-align:left;border-bottom:1px solid var(--grid);vertical-align:top}
 th,td{white-space:pre} td:last-child,th:last-child{padding-right:0}
 th{color:var(--muted);font-weight:400;border-bottom-color:var(--axis)}
-.n{text-align:right} .bars{width:100%%} .bars .n{width:1px} .bars i{display:block;height:12px;background:var(--turn)}
-td b{font-weight:600} pre{margin:12px 0;padding:10px 14px;background:var(--panel);font:13px/1.5 %(mono)s;overflow-x:auto}
+.n{text-align:right} .bars{width:100%%} .bars .n{width:1px}
+.bars i{display:block;height:12px;background:var(--turn)} td b{font-weight:600}
+pre{margin:12px 0;padding:10px 14px;background:var(--panel);font:13px/1.5 %(mono)s;overflow-x:auto}
 .turn{color:var(--turn)} .fade{color:var(--fade)} .slide{color:var(--slide)} .explode{color:var(--explode)}
 figure{max-width:860px} img{max-width:100%%;height:auto} figcaption,summary{color:var(--muted);font-size:13px}
 </style></head><body><main><h1>%(title)s</h1>
@@ -153,7 +154,8 @@ def _table(header, rows, bars=()):
                  for line, share in zip(lines, bars, strict=True)]
     body = "".join(f"<tr>{line}</tr>" for line in lines)
     name = escape("Table: " + ", ".join(map(str, header)))
-    return (f'<div class="wide" tabindex="0" role="group" aria-label="{name}"><table{" class=bars" * bool(bars)}>'
+    look = ' class="bars"' if bars else ""
+    return (f'<div class="wide" tabindex="0" role="group" aria-label="{name}"><table{look}>'
             f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>")
 
 

@@ -45,6 +45,10 @@ TORN = 0.2
 SMALL = 32
 """Up to this size arrays of Fractions are answered exactly without being asked; the cost grows as n^4."""
 
+BASIS = 1e6
+"""A slide is told from a turn by its norm / BASIS in a basis of this condition, or it is not certain. In float32 they
+are the same matrix."""
+
 EFFECT = 1e-6
 """A rate is visible over a horizon if it changes A(u) by this much."""
 
@@ -222,7 +226,7 @@ class Limits:
     """The tolerance and its two neighbours, absolute, for one matrix."""
 
     def __init__(self, rtol: float, norm: float, resolution: float):
-        self.rtol, self.resolution = rtol, resolution
+        self.rtol, self.norm, self.resolution = rtol, norm, resolution
         self.rounding = rtol * norm
         self.tolerance = self.at(norm)
         self.wider = max(MARGIN * self.rounding, resolution)
@@ -251,7 +255,12 @@ class Limits:
             return False
         if max(e.sizes) == 1:
             return True
-        return e.spread <= TORN * (abs(e.value) or fastest) or self.resolution > self.rounding
+        if self.resolution > self.rounding:
+            return True
+        if not e.value and fastest == self.norm and e.dropped:
+            # Nothing else to compare with: could it be a slow turn in a basis of condition BASIS?
+            return e.spread <= self.norm * BASIS ** (-1 / (max(e.sizes) - 1))
+        return e.spread <= TORN * (abs(e.value) or fastest)
 
 
 def _reading_by_own_scale(form: Form, limits: Limits, norm: float) -> set | None:

@@ -28,8 +28,8 @@ def lookup(say):
 
     say.table(["", *(f"key s={s}" for s in range(3))],
               [[f"query t={t}", *(cell(t, s) for s in range(3))] for t in range(3)])
-    say.text("""Each cell has its gap t - s. Below the diagonal the key lies in the past; above it in the future:
-        M(0, 1) has the gap -1 and turns the other way.""")
+    say.text("""Each cell has its gap t - s. Below the diagonal the key lies in the past; above it in the
+        future: M(0, 1) has the gap -1 and turns the other way.""")
     cells = np.array([matrix(t, s).ravel() for t in range(3) for s in range(3)])
     distinct = np.unique(np.round(cells, 12) + 0.0, axis=0)
     n = 1000

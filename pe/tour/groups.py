@@ -49,10 +49,10 @@ def clock(say):
         for name, report in systems])
     squash = every_matrix.witness["inverses"][0]
     flat = squash @ [[5, 5], [3, 99]]
-    say.notice(f"""positive whole numbers under plus have no zero and no way back. Among the matrices the witness against
-        inverses is the squash {squash.astype(int).tolist()}: it sends (5, 3) and (5, 99) both to
-        ({flat[0, 0]:.0f}, {flat[1, 1]:.0f}), and nothing can tell them apart again. Matrices that can be
-        undone do form a group; all encodings to come live in it.""")
+    say.notice(f"""positive whole numbers under plus have no zero and no way back. Among the matrices the
+        witness against inverses is the squash {squash.astype(int).tolist()}: it sends (5, 3) and (5, 99)
+        both to ({flat[0, 0]:.0f}, {flat[1, 1]:.0f}), and nothing can tell them apart again. Matrices that
+        can be undone do form a group; all encodings to come live in it.""")
 
 
 def slide_rule(say):
@@ -63,7 +63,8 @@ def slide_rule(say):
     mark = np.log10([2.0, 3.0])
     say.text(f"""A slide rule multiplies by adding lengths: 2 is engraved at log10(2) = {mark[0]:.4f}, 3 at
         {mark[1]:.4f}; end to end they reach {mark.sum():.4f}, where {10 ** mark.sum():.0f} is engraved.""")
-    rows = [("log", "times to plus", np.log, np.multiply, np.add), ("exp", "plus to times", np.exp, np.add, np.multiply),
+    rows = [("log", "times to plus", np.log, np.multiply, np.add),
+            ("exp", "plus to times", np.exp, np.add, np.multiply),
             ("square", "plus to plus", np.square, np.add, np.add)]
     say.text("pe.homomorphism_defect is the difference between the two routes, here for a = 2 and b = 3:")
     say.table(["function", "carries", "combine, translate", "translate, combine", "defect"], [

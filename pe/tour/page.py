@@ -23,8 +23,8 @@ def check_writable() -> None:
 
 NEXT = (
     ("heading", "What to try next"),
-    ("text", f"This page is the file {NAME} in the folder where the tour was taken. It opens in any browser and "
-             "needs nothing else. A page with an X of your own, from Python, and one chapter again:"),
+    ("text", f"This page is the file {NAME} in the folder where the tour was taken. It opens in any browser "
+             "and needs nothing else. A page with an X of your own, from Python, and one chapter again:"),
     ("code", """import pe
 pe.explore.generator(X=[[-0.1, 1], [0, -0.1]], u=10).save("mine.html")
 print(pe.classify([[-0.1, 1], [0, -0.1]]).kinds)"""),

@@ -38,11 +38,11 @@ def three_levels(say):
     say.notice("""the three agree to the last digit, and nobody builds the matrix in earnest. Plane 0 is
         the second hand, plane 7 hardly moves: together they tell near from far, as one hand alone could
         not.""")
-    say.careful(f"""the slowest hand is often said to need 60,000 tokens (2 pi * 10000 = {2e4 * np.pi:.0f}).
+    say.careful(f"""the slowest hand is often said to need 60,000 tokens (10000 * 2pi = {2e4 * np.pi:.0f}).
         That is the limit for many planes; it takes {slowest[16]:.0f} tokens at d = 16 and
-        {slowest[128]:.0f} at d = 128. And the sign: apply_rope turns q by R(t w) and k by R(s w), counter-clockwise. The score q^T
-        R(t w)^T R(s w) k = q^T R(-u w) k, with u = t - s, carries k the other way round. Same eigenvalues,
-        mirrored picture.""")
+        {slowest[128]:.0f} at d = 128. And the sign: apply_rope turns q by R(t w) and k by R(s w),
+        counter-clockwise. The score q^T R(t w)^T R(s w) k = q^T R(-u w) k, with u = t - s, carries k the
+        other way round. Same eigenvalues, mirrored picture.""")
 
 
 def same_gap(say):

@@ -15,7 +15,7 @@ def alibi(say):
     X = pe.generators.slide()
     gaps, m = np.array([-2, 0, 3, 100]), 0.5
     moved = pe.transport(X, gaps) @ [0.0, 1.0]  # the key (0, 1), carried forward by the gap
-    say.text(f"""X = [[0, 1], [0, 0]] has the eigenvalue 0 twice and one eigenvector: it is defective.
+    say.text("""X = [[0, 1], [0, 0]] has the eigenvalue 0 twice and one eigenvector: it is defective.
         exp(uX) = [[1, u], [0, 1]] is a puck on ice, its place growing by its speed. Give the key the spare
         coordinates (0, 1) and the query (m, 0):""")
     kept = pe.alibi_bias(gaps, [0], slopes=m, causal=False)[:, 0]
@@ -32,9 +32,9 @@ def alibi(say):
     long_q, long_k = np.hstack([q, 4 * -m * one, 4 * -m * t]), np.hstack([k, -t, one])
     slid = pe.attention(long_q, long_k, v, scale=1 / 4, causal=True)
     usual = pe.attention(q, k, v, alibi_slopes=m, causal=True)
-    say.text(f"""Whole attention over 6 tokens, causal: once with q and k two coordinates longer, m = {-m}, and
-        nothing else, once with alibi_slopes={m}: the outputs differ by {np.abs(slid - usual).max():.1e} at
-        most.""")
+    say.text(f"""Whole attention over 6 tokens, causal: once with q and k two coordinates longer, m = {-m},
+        and nothing else, once with alibi_slopes={m}: the outputs differ by
+        {np.abs(slid - usual).max():.1e} at most.""")
     slopes = ", ".join(f"{slope:g}" for slope in pe.alibi_slopes(8))
     say.text(f"The slopes of 8 heads, pe.alibi_slopes(8): {slopes}.")
     say.notice("""a defective generator, the odd case of the theorem, had been at work in BLOOM and MPT all

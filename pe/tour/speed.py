@@ -47,8 +47,9 @@ def attention_timed(say):
     threads = pe.get_num_threads()
     say.text(f"""This build runs {pe.isa()} code on {threads} thread{"s" if threads > 1 else ""}. The rows
         took turns, and each time is the best of several on this machine, just now; on a busy one they vary,
-        so run the chapter again before you believe a small difference. NumPy writes down all {heads} x {tokens} x {tokens} scores,
-        {4 * heads * tokens**2 / 2**20:.0f} MiB at a time; pe.attention never holds more than a tile.""")
+        so run the chapter again before you believe a small difference. NumPy writes down all
+        {heads} x {tokens} x {tokens} scores, {4 * heads * tokens**2 / 2**20:.0f} MiB at a time;
+        pe.attention never holds more than a tile.""")
     say.notice("""a positional encoding is one keyword, and it costs little beside attention itself.""")
     say.careful("""the fade here is the one softmax attention can have, decay_rate=: it adds -gamma u to the
         score. Small differences are float32 rounding, added up in another order.""")

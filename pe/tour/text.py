@@ -119,9 +119,10 @@ def _set(text):
     """Make a paragraph one line (in the source it stands indented) that never breaks inside a formula."""
     text = " ".join(text.split())
     text = re.sub(r" ([-+=<*]|(?<=\d )x(?= \d)) (?=\S)", rf"{GLUE}\1{GLUE}", text)
-    return re.sub(r"\^\([^)]*\)|\([-+][^ )]* [^ )]*\)|\([^ ()]+, [^ ()]+\)", lambda m: m[0].replace(" ", GLUE), text)
+    formula = r"\^\([^)]*\)|\([-+][^ )]* [^ )]*\)|\([^ ()]+, [^ ()]+\)"     # e^(-g u), (+t w), (5, 3)
+    return re.sub(formula, lambda m: m[0].replace(" ", GLUE), text)
 
 
 def _minus(text):
     """Give the page real minus signs: a browser may break the line after a hyphen."""
-    return re.sub(r"(?<![\w)\]-])-(?=[\w|(])", "\u2212", text).replace(f"{GLUE}-{GLUE}", f"{GLUE}\u2212{GLUE}")
+    return re.sub(rf"(?<![\w)\]-])-(?=[\w|(])|(?<={GLUE})-(?={GLUE})", "\u2212", text)
