@@ -81,6 +81,8 @@ def test_every_kind_of_number_is_the_fraction_that_it_is():
         as_fractions([[np.inf]])
     with pytest.raises(TypeError):
         as_fractions([["a"]])
+    with pytest.raises(ValueError, match="1.8e308"):
+        as_fractions([[10**400]])
 
 
 def test_rationals_of_sympy():

@@ -160,4 +160,5 @@ def test_the_score_cannot_change_what_is_tried():
 
 def test_report_pickles():
     report = check_encoding(rope_score)
+    assert repr(report) == "<EncodingReport inside the fence>"
     assert np.array_equal(pickle.loads(pickle.dumps(report)).generator, report.generator)

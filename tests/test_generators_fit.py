@@ -97,6 +97,13 @@ def test_scores_of_the_family_are_recognised(scores, kinds, order):
     assert np.allclose(again, scores, rtol=0, atol=1e-9 * max(1, np.abs(scores).max()))
 
 
+@pytest.mark.parametrize("size", [1e-300, 1e300])
+def test_scale_does_not_matter(size):
+    fit = fit_generator(size * np.cos(0.3 * U))
+    assert fit.inside and dict(fit.classification.kinds) == {"turn": 1}
+    assert fit.query @ transport(fit.generator, 5.0) @ fit.key == pytest.approx(size * np.cos(1.5), rel=1e-12)
+
+
 def test_rates_and_frequencies_come_back():
     (block,) = fit_generator(np.exp(-0.1 * U) * np.cos(0.5 * U)).classification.blocks
     assert (block.gamma, block.theta) == pytest.approx((0.1, 0.5), abs=1e-12)
@@ -173,5 +180,6 @@ def test_bad_input_is_named(scores, options, error, named):
 
 def test_fit_pickles():
     fit = fit_generator(np.cos(0.3 * U))
+    assert repr(fit).startswith("<Fit inside the family: order 2, residual ")
     copy = pickle.loads(pickle.dumps(fit))
     assert np.array_equal(copy.generator, fit.generator) and copy.classification.row == "turn"

@@ -175,7 +175,8 @@ def test_bad_input_is_named(call, named):
 
 def test_joint_spectrum_prints_and_pickles():
     joint = joint_spectrum(axial(2))
-    assert "2 planes, 2 axes, rank 2" in str(joint)
+    assert str(joint).startswith("2 planes, 2 axes, rank 2\n")
+    assert repr(joint) == "<JointSpectrum 2 planes, 2 axes, rank 2>"
     copy = pickle.loads(pickle.dumps(joint))
     assert np.array_equal(copy.freqs, joint.freqs) and np.array_equal(copy.basis, joint.basis)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.linalg import block_diag
 
 from pe import classify, generators
-from pe.generators import conjugate, direct_sum
+from pe.generators import conjugate, direct_sum, turn
 
 
 def jordan(value, size):
@@ -94,6 +94,22 @@ def test_random_constructions_are_right_and_certain_and_never_wrong_and_certain(
         assert right or answer.ambiguous
         certain += right and not answer.ambiguous
     assert certain >= share * trials
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_no_wrong_answer_is_certain_in_any_basis(dtype):
+    rng = np.random.default_rng(123)
+    for _ in range(300):
+        J, truth = random_blocks(rng)
+        X = conjugate(J, basis(len(J), 10 ** rng.uniform(0, 6), rng)).astype(dtype)
+        answer = classify(X)
+        assert answer.ambiguous or Counter((b.kind, b.size) for b in answer.blocks) == truth
+
+
+def test_in_float32_a_slide_is_told_from_a_slow_turn_only_where_it_is_exact():
+    turning = conjugate(turn(1.0), basis(2, 1e5, np.random.default_rng(0))).astype(np.float32)
+    assert classify(turning).ambiguous
+    assert not classify(np.eye(2, k=1, dtype=np.float32)).ambiguous
 
 
 def test_basis_and_jordan_form_reproduce_the_matrix():

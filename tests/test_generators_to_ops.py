@@ -7,6 +7,7 @@ import pytest
 from scipy.linalg import block_diag
 
 import pe
+from pe import generators
 from pe.generators import (
     Ops,
     alibi,
@@ -50,6 +51,17 @@ def test_named_systems(X):
     compare(X, 1e-12)
 
 
+@pytest.mark.parametrize("X", [
+    generators.llama(64), generators.qwen(64), generators.mistral(64), generators.sinusoidal(64),
+    generators.bloom(3, dim=8), generators.mpt(5, dim=8), generators.forgetting(4),
+    generators.retnet(2, dim=16), generators.mamba3([1.0, 0.3], [0.1, 0.05]),
+    generators.grape(*np.random.default_rng(0).standard_normal((2, 6, 2))),
+    generators.plane([1.0, 2.0, 0.5], [0.3, -1.0, 2.0]),
+])  # fmt: skip
+def test_published_systems(X):
+    compare(X, 1e-12)
+
+
 @pytest.mark.parametrize("seed", range(25))
 def test_random_block_mixtures_in_a_random_basis(seed):
     rng = np.random.default_rng(seed)
@@ -75,6 +87,7 @@ def test_attention_runs_on_it():
 def test_layout_is_what_apply_rope_nd_takes():
     ops = compare(direct_sum(rope(4), decay(0.2), alibi(0.3), nope(1)), 1e-12)
     assert isinstance(ops, Ops) and ops.width == 2 * 3 + 2 + 1
+    assert repr(ops) == "<Ops 8 coordinates in 9: 3 planes, 1 slides>"
     assert ops.freqs.tolist() == [[-1.0, -0.01, 0.0]] and ops.rate.tolist() == [[0.0, 0.0, 0.2]]
     (slots,) = ops.slides
     assert slots.shape == (2, 1) and np.all(slots >= 6)

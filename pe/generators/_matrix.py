@@ -27,6 +27,8 @@ def as_generators(X, name: str = "X") -> tuple[np.ndarray, float]:
     if array.dtype.kind == "O":
         try:
             array = np.asarray(np.frompyfunc(float, 1, 1)(array), dtype=np.float64)
+        except OverflowError:
+            raise ValueError(f"{name} has entries beyond 1.8e308; scale it down") from None
         except (TypeError, ValueError) as error:
             raise TypeError(f"{name} has entries that are not real numbers ({error})") from None
     if array.dtype.kind == "c":

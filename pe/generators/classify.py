@@ -46,8 +46,8 @@ SMALL = 32
 """Up to this size arrays of Fractions are answered exactly without being asked; the cost grows as n^4."""
 
 BASIS = 1e6
-"""A slide is told from a turn by its norm / BASIS in a basis of this condition, or it is not certain. In float32 they
-are the same matrix."""
+"""A slide is told from a turn by its norm / BASIS in a basis of this condition, or it is not certain. In
+float32 they are the same matrix."""
 
 EFFECT = 1e-6
 """A rate is visible over a horizon if it changes A(u) by this much."""
@@ -172,7 +172,7 @@ def _classify(X: np.ndarray, rtol: float, resolution: float) -> Classification:
     limits = Limits(rtol, norm, float(np.ldexp(resolution, -exponent)))
     parts = [(where, Form(scaled[np.ix_(where, where)], limits.tolerance)) for where in components(scaled)]
     readings = [form.read(limits.tolerance, basis=True) for _, form in parts]
-    fastest = max((abs(e.value) for found in readings for e in found), default=0.0) or norm
+    fastest = max((abs(e.value) for found in readings for e in found), default=0.0)
 
     blocks, columns, scaling_sensitive, error = [], [], False, 0.0
     for (where, form), found in zip(parts, readings, strict=True):
@@ -237,7 +237,10 @@ class Limits:
         return max(self.rtol * norm, self.resolution)
 
     def supports(self, e: Eigenvalue, fastest: float) -> bool:
-        """Tell whether what was neglected for the name of `e` is small and what was kept is not."""
+        """Tell whether what was neglected for the name of `e` is small and what was kept is not.
+
+        `fastest` is the largest rate of the whole matrix, 0 if there is none.
+        """
         if e.mean.imag and not e.value.imag:
             return False
         gain = e.radius / self.tolerance if self.tolerance else 1.0
@@ -249,7 +252,7 @@ class Limits:
         ]
         if e.dropped > negligible or max(neglected, default=0.0) > negligible * gain:
             return False
-        if neglected and self.rounding * gain > READABLE * fastest:
+        if neglected and self.rounding * gain > READABLE * (fastest or self.norm):
             return False
         if 0 < e.value.imag < READABLE * abs(e.value.real) or e.coupling < READABLE * abs(e.value):
             return False
@@ -257,10 +260,10 @@ class Limits:
             return True
         if self.resolution > self.rounding:
             return True
-        if not e.value and fastest == self.norm and e.dropped:
+        if not fastest and e.dropped:
             # Nothing else to compare with: could it be a slow turn in a basis of condition BASIS?
             return e.spread <= self.norm * BASIS ** (-1 / (max(e.sizes) - 1))
-        return e.spread <= TORN * (abs(e.value) or fastest)
+        return e.spread <= TORN * (abs(e.value) or fastest or self.norm)
 
 
 def _reading_by_own_scale(form: Form, limits: Limits, norm: float) -> set | None:

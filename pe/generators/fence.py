@@ -27,7 +27,7 @@ WIDTHS = (8, 4, 2, 1, 16, 32, 64, 128)
 """Head widths that are tried on the score."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class EncodingReport:
     """Which assumptions of the theorem a score keeps.
 
@@ -65,6 +65,9 @@ class EncodingReport:
     def inside(self) -> bool:
         """Whether the score comes from a generator."""
         return self.generator is not None
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {str(self).splitlines()[0]}>"
 
     def __str__(self) -> str:
         if self.classification is not None:

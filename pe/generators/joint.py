@@ -12,7 +12,7 @@ from .jordan import real_schur
 from .lattice import has_period
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class JointSpectrum:
     """The planes that a commuting family turns, and how fast each axis turns them.
 
@@ -38,6 +38,9 @@ class JointSpectrum:
     def rank(self) -> int:
         """How many combinations of the axes the planes can tell apart."""
         return int(np.linalg.matrix_rank(self.freqs)) if self.freqs.size else 0
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {str(self).splitlines()[0]}>"
 
     def __str__(self) -> str:
         lines = [f"{self.freqs.shape[1]} planes, {len(self.freqs)} axes, rank {self.rank}"]

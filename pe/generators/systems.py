@@ -14,7 +14,7 @@ from scipy.linalg import block_diag
 from ._matrix import as_generator
 from .classify import real_jordan_block
 
-# The pictures of source document 1
+# The pictures of the tour
 
 
 def turn(theta=1.0) -> np.ndarray:

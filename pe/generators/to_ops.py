@@ -8,7 +8,7 @@ from math import factorial
 import numpy as np
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Ops:
     """A generator in the form of `pe.apply_rope_nd`: queries and keys whose inner product is the score.
 
@@ -38,6 +38,12 @@ class Ops:
     freqs: np.ndarray
     rate: np.ndarray
     slides: tuple[np.ndarray, ...]
+
+    def __repr__(self) -> str:
+        return (
+            f"<Ops {len(self.query_basis)} coordinates in {self.width}: {self.freqs.shape[1]} planes, "
+            f"{len(self.slides)} slides>"
+        )
 
     @property
     def width(self) -> int:

@@ -119,7 +119,7 @@ def _set(text):
     """Make a paragraph one line (in the source it stands indented) that never breaks inside a formula."""
     text = " ".join(text.split())
     text = re.sub(r" ([-+=<*]|(?<=\d )x(?= \d)) (?=\S)", rf"{GLUE}\1{GLUE}", text)
-    formula = r"\^\([^)]*\)|\([-+][^ )]* [^ )]*\)|\([^ ()]+, [^ ()]+\)"     # e^(-g u), (+t w), (5, 3)
+    formula = r"\^\([^)]*\)|\([-+][^ )]* [^ )]*\)|\([^ ()]+, [^ ()]+\)|R\([^)]*\)"  # e^(-g u), (5, 3)
     return re.sub(formula, lambda m: m[0].replace(" ", GLUE), text)
 
 
