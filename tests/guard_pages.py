@@ -43,7 +43,7 @@ def compare(cell, op, *operands, **options):
     expected = op(*operands, **options)
     for side in ("start", "end"):
         print(*cell, side, flush=True)
-        near = {name: tuple(guarded(part, side) for part in value) if isinstance(value, tuple)
+        near = {name: tuple(guarded(part, side) for part in value) if type(value) is tuple
                 else guarded(value, side) if isinstance(value, np.ndarray) else value
                 for name, value in options.items()}
         out = guarded(np.full_like(expected, 7), side)

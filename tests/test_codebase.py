@@ -123,9 +123,11 @@ def test_no_file_knows_the_machine_it_was_written_on():
 
 
 def test_tests_are_no_package():
-    """A package or a conftest.py would put the source tree before an installed pe on the path."""
-    assert not list(ROOT.glob("conftest.py")) and not list((ROOT / "tests").glob("conftest.py"))
-    assert not (ROOT / "tests/__init__.py").exists()
+    """A package, or a conftest.py outside tests/, would put the source tree before an installed pe on the path."""
+    assert not list(ROOT.glob("conftest.py")) and not (ROOT / "tests/__init__.py").exists()
+    with open(ROOT / "pyproject.toml", "rb") as file:
+        assert "--import-mode=importlib" in tomllib.load(file)["tool"]["pytest"]["ini_options"]["addopts"]
+    assert "sys.path" not in (ROOT / "tests/conftest.py").read_text()
 
 
 # The public names

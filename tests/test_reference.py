@@ -77,8 +77,8 @@ def test_every_keyword_of_attention_against_mpmath(ops, seed, causal):
     with mpmath.workdps(40):
         for h in range(2):
             of_head = sinks[h], rates[h], [clock[h] for clock in clocks]
-            want = exact_attention(q[h], k[0], v[0], 0.75, causal, bias < 9, bias, slopes[h], t, s, 0.5, *of_head,
-                                   3, 1.5, texts, 5)
+            want = exact_attention(q[h], k[0], v[0], 0.75, causal, bias < 9, bias, slopes[h], t, s, 0.5,
+                                   *of_head, 3, 1.5, texts, 5)
             np.testing.assert_allclose(out[h], want[0], atol=1e-15 * 8)
             np.testing.assert_allclose(lse[h], want[1], atol=1e-15 * 8)
 
