@@ -8,6 +8,7 @@
 #define CHUNK 2048             /* keys whose positions a task holds at a time */
 #define TASK_BYTES (256 << 10) /* of output a task writes */
 #define STREAM_FROM (32 << 20) /* bytes of output beyond which rows go past the cache */
+#define PAGE 4096
 #define SECONDS_PER_BYTE 6e-11
 
 typedef struct {
@@ -49,7 +50,7 @@ static void bias_task(const void *context, ptrdiff_t task, void *scratch) {
     const ptrdiff_t item = pe_itemsize(dtype);
     const bool native = dtype == PE_F32 || dtype == PE_F64;
     double *keys = scratch;
-    char *row = (char *)(keys + CHUNK), *shifted = row + CHUNK * k->size;
+    char *row = (char *)(keys + CHUNK), *spare = row + CHUNK * k->size;
 
     const offsets_t at = matrix_at(p, task / job->tasks_a_matrix);
     const double slope = double_at(&p->slope, at.slope);
@@ -58,6 +59,9 @@ static void bias_task(const void *context, ptrdiff_t task, void *scratch) {
     for (ptrdiff_t j0 = 0; j0 < job->N; j0 += CHUNK) {
         const ptrdiff_t n = job->N - j0 < CHUNK ? job->N - j0 : CHUNK;
         for (ptrdiff_t j = 0; j < n; j++) keys[j] = double_at(&p->s, at.s + (j0 + j) * p->s.stride[s_axis]);
+        /* half a page from where rows are written: a load whose low 12 bits are those of a store just made waits */
+        const char *first = p->out.data + at.out + i0 * p->out.stride[t_axis] + j0 * item;
+        char *shifted = spare + (((first - spare) + PAGE / 2) & (PAGE - 64));
         const void *near = k->size == 4 && k->shift_row(n, keys, keys[0], shifted) ? shifted : NULL;
         for (ptrdiff_t i = i0; i < i1; i++) {
             const double t = double_at(&p->t, at.t + i * p->t.stride[t_axis]);
@@ -95,6 +99,6 @@ pe_status pe_bias(const pe_bias_params *p) {
     job.tasks_a_matrix = (job.M + job.rows_a_task - 1) / job.rows_a_task;
     const double bytes = (double)matrices * (double)job.M * (double)row_bytes;
     job.stream = bytes >= STREAM_FROM && may_stream(p);
-    return pe_run(matrices * job.tasks_a_matrix, CHUNK * (8 + 2 * (size_t)job.k->size), SECONDS_PER_BYTE * bytes,
+    return pe_run(matrices * job.tasks_a_matrix, CHUNK * (8 + 2 * (size_t)job.k->size) + PAGE, SECONDS_PER_BYTE * bytes,
                   bias_task, &job, p->num_threads);
 }

@@ -123,7 +123,7 @@ def test_no_file_knows_the_machine_it_was_written_on():
 
 
 def test_tests_are_no_package():
-    """A package, or a conftest.py outside tests/, would put the source tree before an installed pe on the path."""
+    """A package, or a conftest.py at the root, would put the source tree before an installed pe."""
     assert not list(ROOT.glob("conftest.py")) and not (ROOT / "tests/__init__.py").exists()
     with open(ROOT / "pyproject.toml", "rb") as file:
         assert "--import-mode=importlib" in tomllib.load(file)["tool"]["pytest"]["ini_options"]["addopts"]

@@ -361,7 +361,8 @@ SIZES = [(0, 5, 8, 8), (5, 0, 8, 8), (1, 1, 1, 1), (2, 1, 4, 3), (1, 16, 5, 2), 
 
 
 # 16-bit values take the float32 path between their conversions: every third size says enough
-EDGES = [(size, dtype) for i, size in enumerate(SIZES) for dtype in DTYPES if dtype.itemsize > 2 or i % 3 == 0]
+EDGES = [(size, dtype) for i, size in enumerate(SIZES) for dtype in DTYPES
+         if dtype.itemsize > 2 or i % 3 == 0]
 
 
 @each_isa
