@@ -60,8 +60,8 @@ static void bias_task(const void *context, ptrdiff_t task, void *scratch) {
         const ptrdiff_t n = job->N - j0 < CHUNK ? job->N - j0 : CHUNK;
         for (ptrdiff_t j = 0; j < n; j++) keys[j] = double_at(&p->s, at.s + (j0 + j) * p->s.stride[s_axis]);
         /* half a page from where rows are written: a load whose low 12 bits are those of a store just made waits */
-        const char *first = p->out.data + at.out + i0 * p->out.stride[t_axis] + j0 * item;
-        char *shifted = spare + (((first - spare) + PAGE / 2) & (PAGE - 64));
+        const uintptr_t first = (uintptr_t)(p->out.data + at.out + i0 * p->out.stride[t_axis] + j0 * item);
+        char *shifted = spare + ((first - (uintptr_t)spare + PAGE / 2) & (PAGE - 64));
         const void *near = k->size == 4 && k->shift_row(n, keys, keys[0], shifted) ? shifted : NULL;
         for (ptrdiff_t i = i0; i < i1; i++) {
             const double t = double_at(&p->t, at.t + i * p->t.stride[t_axis]);

@@ -2,16 +2,19 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
 
+/* OpenMP is asked how many threads there may be (OMP_NUM_THREADS, affinity, threadpoolctl); the threads are ours. Its
+ * own team ends every region in a barrier that spins: right after a matrix product, while NumPy's BLAS threads spin too
+ * and a processor is short, a call of 1.4 ms took 14. Here the caller waits for nobody who has not begun. */
 #ifdef _OPENMP
 #include <omp.h>
 #else
 static int omp_get_max_threads(void) { return 1; }
 static int omp_get_num_procs(void) { return 1; }
-static int omp_get_thread_num(void) { return 0; }
 static int omp_in_parallel(void) { return 0; }
 #endif
 
@@ -19,11 +22,10 @@ static int omp_in_parallel(void) { return 0; }
  * mean of a parallel call falls below that of a serial one until the work is some ten times that. */
 #define SERIAL_SECONDS 40e-6
 #define POLL_SECONDS 0.05
-#define SPIN_SECONDS 30e-6
+#define SPIN_SECONDS 50e-6
 
 static bool (*is_interrupted)(void);
 static atomic_int quota_limit, user_limit;
-static atomic_bool forked;
 static atomic_size_t scratch_high_water;
 
 /* ---- scratch: one aligned block a thread, grown when needed, freed when the thread ends ---- */
@@ -52,11 +54,18 @@ static void *scratch_get(size_t bytes) {
 
 size_t pe_scratch_bytes(void) { return atomic_load(&scratch_high_water); }
 
-/* ---- interrupts: the calling thread alone may ask, by elapsed time; the others see its flag ---- */
+/* ---- calls ---- */
 
-typedef struct {
+typedef struct call_s {
+    ptrdiff_t n_tasks;
+    size_t scratch_bytes;
+    pe_task task;
+    const void *context;
+    atomic_ptrdiff_t next; /* task */
     atomic_bool stop;
-    atomic_int left; /* threads that have not finished their share */
+    atomic_int inside;     /* helpers at work on it */
+    int wanted;            /* helpers still welcome; under the lock */
+    struct call_s *link;   /* the next open call; under the lock */
     double last_poll;
     unsigned asked;
 } call_t;
@@ -70,6 +79,7 @@ static double now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* The calling thread alone may ask for signals, by elapsed time; the others see its flag. */
 bool pe_stopping(void) {
     call_t *call = current_call;
     if (!call) return false;
@@ -83,14 +93,126 @@ bool pe_stopping(void) {
     return atomic_load_explicit(&call->stop, memory_order_relaxed);
 }
 
-/* ---- threads ---- */
+static void run_tasks(call_t *call, bool caller) {
+    void *mine = scratch_get(call->scratch_bytes);
+    if (!mine && call->scratch_bytes) return; /* a helper without memory leaves its share to the others */
+    call_t *outer = current_call;
+    bool outer_caller = is_caller;
+    current_call = call;
+    is_caller = caller;
+    while (!pe_stopping()) {
+        ptrdiff_t i = atomic_fetch_add_explicit(&call->next, 1, memory_order_relaxed);
+        if (i >= call->n_tasks) break;
+        call->task(call->context, i, mine);
+    }
+    current_call = outer;
+    is_caller = outer_caller;
+}
 
-static void after_fork_in_child(void) {
-    /* libgomp's team, ours or that of another library in the process, does not survive a fork: a region in the child
-     * would wait for threads that are gone. LLVM's run time restarts its team. */
-#if !defined(__clang__)
-    atomic_store(&forked, true);
-#endif
+/* ---- helpers: threads that outlive calls and join whichever is open ---- */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t offered = PTHREAD_COND_INITIALIZER, left = PTHREAD_COND_INITIALIZER;
+static call_t *open_calls;
+static int helpers;
+static atomic_int places; /* wanted, over all open calls: what an idle helper watches before it sleeps */
+
+static call_t *find_place(void) {
+    for (call_t *call = open_calls; call; call = call->link)
+        if (call->wanted > 0) return call;
+    return NULL;
+}
+
+static void *helper(void *unused) {
+    pthread_mutex_lock(&lock);
+    for (;;) {
+        call_t *call = find_place();
+        if (!call) {
+            pthread_mutex_unlock(&lock);
+            const double since = now();
+            while (!atomic_load_explicit(&places, memory_order_relaxed) && now() - since < SPIN_SECONDS) {}
+            pthread_mutex_lock(&lock);
+            if (!find_place()) pthread_cond_wait(&offered, &lock);
+            continue;
+        }
+        call->wanted--;
+        atomic_fetch_sub(&places, 1);
+        atomic_fetch_add(&call->inside, 1);
+        pthread_mutex_unlock(&lock);
+        run_tasks(call, false);
+        /* from here on the call may be gone */
+        const bool last = atomic_fetch_sub(&call->inside, 1) == 1;
+        pthread_mutex_lock(&lock);
+        if (last) pthread_cond_broadcast(&left);
+    }
+    return unused;
+}
+
+/* Signals are for the threads of Python. */
+static bool start_helper(void) {
+    sigset_t all, before;
+    pthread_attr_t detached;
+    pthread_t thread;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_attr_init(&detached);
+    pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+    const bool ok = pthread_create(&thread, &detached, helper, NULL) == 0;
+    pthread_attr_destroy(&detached);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return ok;
+}
+
+static void open_call(call_t *call, int wanted) {
+    pthread_mutex_lock(&lock);
+    while (helpers < wanted && start_helper()) helpers++;
+    call->wanted = wanted;
+    call->link = open_calls;
+    open_calls = call;
+    atomic_fetch_add(&places, wanted);
+    pthread_cond_broadcast(&offered);
+    pthread_mutex_unlock(&lock);
+}
+
+/* Takes the call off the list, so that nobody begins any more, and waits for those who have begun: a short spin, then
+ * asleep, so that a helper that lost its processor can have this one; awake to signals throughout. */
+static void close_call(call_t *call) {
+    pthread_mutex_lock(&lock);
+    call_t **at = &open_calls;
+    while (*at != call) at = &(*at)->link;
+    *at = call->link;
+    atomic_fetch_sub(&places, call->wanted);
+    pthread_mutex_unlock(&lock);
+    const double since = now();
+    while (atomic_load(&call->inside) && now() - since < SPIN_SECONDS) {}
+    current_call = call;
+    is_caller = true;
+    while (atomic_load(&call->inside)) {
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += (long)(POLL_SECONDS * 1e9);
+        if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
+        pthread_mutex_lock(&lock);
+        if (atomic_load(&call->inside)) pthread_cond_timedwait(&left, &lock, &until);
+        pthread_mutex_unlock(&lock);
+        call->asked = 7; /* the next question looks at the clock */
+        pe_stopping();
+    }
+    current_call = NULL;
+    is_caller = false;
+}
+
+/* ---- the process ---- */
+
+static void before_fork(void) { pthread_mutex_lock(&lock); }
+static void after_fork_in_parent(void) { pthread_mutex_unlock(&lock); }
+static void after_fork_in_child(void) { /* the helpers stayed behind: the first long call starts its own */
+    pthread_mutex_init(&lock, NULL);
+    pthread_cond_init(&offered, NULL);
+    pthread_cond_init(&left, NULL);
+    open_calls = NULL;
+    helpers = 0;
+    atomic_store(&places, 0);
 }
 
 void pe_parallel_init(bool (*interrupted)(void)) {
@@ -98,7 +220,7 @@ void pe_parallel_init(bool (*interrupted)(void)) {
     static atomic_bool once;
     if (atomic_exchange(&once, true)) return;
     pthread_key_create(&scratch_key, free);
-    pthread_atfork(NULL, NULL, after_fork_in_child);
+    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
 void pe_set_thread_limits(int quota, int user) {
@@ -107,7 +229,7 @@ void pe_set_thread_limits(int quota, int user) {
 }
 
 int pe_get_threads(int num_threads) {
-    if (atomic_load(&forked) || omp_in_parallel()) return 1;
+    if (current_call || omp_in_parallel()) return 1;
     int n = omp_get_max_threads(), procs = omp_get_num_procs();
     int quota = atomic_load(&quota_limit), user = atomic_load(&user_limit);
     if (procs < n) n = procs;
@@ -127,55 +249,18 @@ const char *pe_openmp_name(void) {
 #endif
 }
 
-static void run_on_this_thread(call_t *call, atomic_ptrdiff_t *next, ptrdiff_t n_tasks, size_t scratch_bytes,
-                               pe_task task, const void *context, bool caller) {
-    void *mine = scratch_get(scratch_bytes);
-    if (!mine && scratch_bytes) return;
-    call_t *outer = current_call;
-    bool outer_caller = is_caller;
-    current_call = call;
-    is_caller = caller;
-    while (!pe_stopping()) {
-        ptrdiff_t i = atomic_fetch_add_explicit(next, 1, memory_order_relaxed);
-        if (i >= n_tasks) break;
-        task(context, i, mine);
-    }
-    atomic_fetch_sub(&call->left, 1);
-    /* The caller waits here and not in the run time's barrier: it stays awake to signals, and after a short spin it
-     * naps. A helper that lost its processor (to the spinning threads of a BLAS, say) then finds this one free; against
-     * a spinning caller it would wait for a whole time slice, 7 ms where the work takes 0.2. */
-    if (caller) {
-        const double since = now();
-        long nap = 20000;
-        while (atomic_load(&call->left) > 0 && !pe_stopping()) {
-            if (now() - since < SPIN_SECONDS) continue;
-            nanosleep(&(struct timespec){.tv_nsec = nap}, NULL);
-            nap = nap < 1000000 ? 2 * nap : nap;
-        }
-    }
-    current_call = outer;
-    is_caller = outer_caller;
-}
-
 static pe_status run(ptrdiff_t n_tasks, size_t scratch_bytes, double seconds, pe_task task, const void *context,
                      int num_threads, double last_poll) {
     if (n_tasks <= 0) return PE_OK;
-    call_t call = {.last_poll = last_poll};
-    atomic_ptrdiff_t next = 0;
+    call_t call = {.n_tasks = n_tasks, .scratch_bytes = scratch_bytes, .task = task, .context = context};
+    call.last_poll = last_poll;
     int n = seconds < SERIAL_SECONDS ? 1 : pe_get_threads(num_threads);
     if (n > n_tasks) n = (int)n_tasks;
-    atomic_init(&call.left, n);
-    /* The caller's own scratch is found before anything is written; a helper thread that finds none leaves its
-     * share to the others. */
+    /* the caller's own scratch is found before anything is written */
     if (scratch_bytes && !scratch_get(scratch_bytes)) return PE_NO_MEMORY;
-    if (n == 1) {
-        run_on_this_thread(&call, &next, n_tasks, scratch_bytes, task, context, true);
-    } else {
-#ifdef _OPENMP
-#pragma omp parallel num_threads(n)
-#endif
-        run_on_this_thread(&call, &next, n_tasks, scratch_bytes, task, context, omp_get_thread_num() == 0);
-    }
+    if (n > 1) open_call(&call, n - 1);
+    run_tasks(&call, true);
+    if (n > 1) close_call(&call);
     return atomic_load(&call.stop) ? PE_INTERRUPTED : PE_OK;
 }
 
