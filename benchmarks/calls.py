@@ -34,6 +34,9 @@ def dtype_of(name: str) -> np.dtype:
     return np.dtype(ml_dtypes.bfloat16)
 
 
+WINDOW, SOFTCAP = 256, 50.0  # for the rows that ask for one
+
+
 @lru_cache(maxsize=4)
 def normal(shape: tuple[int, ...], seed: int) -> np.ndarray:
     """Standard normal float32; the large arrays of neighbouring rows are the same."""
@@ -82,6 +85,10 @@ class Problem:
         if self.has("in place"):
             return self.x
         return np.full(self.case.shape, 1, self.dtype)
+
+    @property
+    def segments(self) -> np.ndarray:
+        return np.arange(self.case.shape[2]) * 2 // self.case.shape[2]
 
     @cached_property
     def slopes(self) -> np.ndarray:
@@ -228,6 +235,14 @@ def attention_call(problem: Problem, keywords: dict) -> Call:
         keywords["mask"] = problem.mask
     if has("bias"):
         keywords["bias"] = problem.dense_bias
+    if has("window"):
+        keywords["window"] = WINDOW
+    if has("segments"):
+        keywords["segments"] = problem.segments
+    if has("softcap"):
+        keywords["softcap"] = SOFTCAP
+    if has("sinks"):
+        keywords["sinks"] = problem.slopes
     if has("rope"):
         keywords["rope"] = pe.Rope(problem.case.shape[-1])
     if has("positions"):
@@ -279,15 +294,26 @@ def numpy_attention(problem: Problem) -> Call:
     added = dense_bias(problem) if set(case.words) - {"views", "fresh"} else None
     if added is not None and added.ndim == 3:
         added = added.reshape(key_heads, heads // key_heads, queries, keys)
+    capped = problem.has("softcap")
+    sinks = problem.slopes.reshape(key_heads, -1, 1, 1).astype(problem.dtype) if problem.has("sinks") else None
 
     def call() -> np.ndarray:
         scores = q @ k_t
         scores *= scale
+        if capped:
+            np.tanh(scores / SOFTCAP, out=scores)
+            scores *= SOFTCAP
         if added is not None:
             scores += added
-        scores -= scores.max(axis=-1, keepdims=True)
+        top = scores.max(axis=-1, keepdims=True)
+        if sinks is not None:
+            top = np.maximum(top, sinks)
+        scores -= top
         np.exp(scores, out=scores)
-        scores /= scores.sum(axis=-1, keepdims=True)
+        total = scores.sum(axis=-1, keepdims=True)
+        if sinks is not None:
+            total += np.exp(sinks - top)
+        scores /= total
         return (scores @ v).reshape(case.shape)
 
     return call
@@ -323,6 +349,13 @@ def numpy_retention(problem: Problem) -> Call:
     return call
 
 
+def refuse_more_than_a_bias(problem: Problem, peer: str) -> None:
+    """Raise `Unavailable` for words that no array added to the scores stands for."""
+    for word in "rope", "softcap", "sinks":
+        if problem.has(word):
+            raise Unavailable(f"{peer} has no {word} inside attention")
+
+
 def dense_bias(problem: Problem) -> np.ndarray:
     """Sum all that is added to the scores, (M, N) or (H, M, N): what libraries without keywords need."""
     has, gap = problem.has, problem.gap
@@ -335,6 +368,10 @@ def dense_bias(problem: Problem) -> np.ndarray:
         added = np.where(problem.mask, added, -np.inf)
     if has("causal"):
         added = np.where(gap >= 0, added, -np.inf)
+    if has("window"):
+        added = np.where(gap < WINDOW, added, -np.inf)
+    if has("segments"):
+        added = np.where(problem.segments[:, None] == problem.segments, added, -np.inf)
     return added.astype(np.float64 if problem.case.dtype == "float64" else np.float32)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .calls import Call, Problem, Unavailable, dense_bias, numpy_call, pe_call
+from .calls import Call, Problem, Unavailable, dense_bias, numpy_call, pe_call, refuse_more_than_a_bias
 
 
 def optional(name: str) -> Any:
@@ -100,8 +100,7 @@ def torch_call(problem: Problem, threads: int) -> Call:
 
 def torch_attention(problem: Problem) -> Call:
     """The fused kernel; a dense mask only where is_causal does not say it."""
-    if problem.has("rope"):
-        raise Unavailable("torch would rotate in a call of its own")
+    refuse_more_than_a_bias(problem, "torch")
     q, k, v = (as_tensor(array) for array in (problem.x, problem.k, problem.v))
     keywords: dict = {"enable_gqa": True} if q.shape[1] != k.shape[1] else {}
     if set(problem.case.words) <= {"causal", "views", "fresh"} and q.shape[2] in (1, k.shape[2]):
@@ -143,8 +142,7 @@ def onnx_call(problem: Problem, threads: int) -> Call:
         return session_call(
             "RotaryEmbedding", operands, case.shape, threads, interleaved=int(not problem.has("half"))
         )
-    if problem.has("rope"):
-        raise Unavailable("onnxruntime would rotate in a node of its own")
+    refuse_more_than_a_bias(problem, "onnxruntime")
     operands = {"q": problem.x, "k": problem.k, "v": problem.v}
     causal = problem.has("causal") and case.shape[2] > 1
     if set(case.words) - {"causal", "views", "fresh"} or (

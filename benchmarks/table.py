@@ -25,6 +25,10 @@ WORDS = {
     "decay": "decay_rate= given",
     "mask": "a dense bool mask (M, N), three quarters true",
     "bias": "a dense float32 bias (M, N)",
+    "window": "window=256: a query sees the last 256 keys",
+    "segments": "two packed texts of equal length",
+    "softcap": "softcap=50",
+    "sinks": "a sink for each head",
     "rope": "rope= given: q and k are rotated inside",
     "positions": "fractional, unsorted positions (for rotations: a position of its own for every row)",
     "views": "q, k, v are (B, T, H, D) arrays seen as (B, H, T, D)",
@@ -135,7 +139,8 @@ def _attention() -> list[Case]:
 
 def _variants() -> list[Case]:
     shape = (1, 8, 1024, 64)
-    words = "alibi", "decay", "mask", "bias", "rope", "positions", "views", "fresh"
+    words = ("alibi", "decay", "mask", "bias", "window", "segments", "softcap", "sinks", "rope", "positions",
+             "views", "fresh")  # fmt: skip
     rows = [
         Case("variants", "attention", shape, ("causal", word), quick=word in ("alibi", "rope"))
         for word in words
