@@ -295,7 +295,9 @@ def numpy_attention(problem: Problem) -> Call:
     if added is not None and added.ndim == 3:
         added = added.reshape(key_heads, heads // key_heads, queries, keys)
     capped = problem.has("softcap")
-    sinks = problem.slopes.reshape(key_heads, -1, 1, 1).astype(problem.dtype) if problem.has("sinks") else None
+    sinks = None
+    if problem.has("sinks"):
+        sinks = problem.slopes.reshape(key_heads, -1, 1, 1).astype(problem.dtype)
 
     def call() -> np.ndarray:
         scores = q @ k_t
