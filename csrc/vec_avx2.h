@@ -1,5 +1,6 @@
 /* The vector names on AVX2 with FMA and F16C: 8 floats, 4 doubles. */
 #include <immintrin.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 

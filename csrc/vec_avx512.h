@@ -1,5 +1,6 @@
 /* The vector names on AVX-512 (F, BW, DQ, VL): 16 floats, 8 doubles. */
 #include <immintrin.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
