@@ -90,6 +90,16 @@ class Problem:
     def segments(self) -> np.ndarray:
         return np.arange(self.case.shape[2]) * 2 // self.case.shape[2]
 
+    @property
+    def filled(self) -> int:
+        """Keys that count, of a cache that is not full."""
+        return self.case.heads_and_length[1] * 3 // 4
+
+    @cached_property
+    def clock(self) -> np.ndarray:
+        """Learned time of every key."""
+        return np.random.default_rng(9).random(self.case.heads_and_length[1]).cumsum() / 10
+
     @cached_property
     def slopes(self) -> np.ndarray:
         heads = self.case.shape[0] if self.case.op.endswith("_bias") else self.case.shape[1]
@@ -239,6 +249,10 @@ def attention_call(problem: Problem, keywords: dict) -> Call:
         keywords["window"] = WINDOW
     if has("segments"):
         keywords["segments"] = problem.segments
+    if has("lengths"):  # the queries stay where they are, beside all keys
+        keywords |= {"kv_lengths": problem.filled, "q_positions": problem.q_positions}
+    if has("clock"):
+        keywords["clock"] = problem.clock
     if has("softcap"):
         keywords["softcap"] = SOFTCAP
     if has("sinks"):
@@ -374,6 +388,10 @@ def dense_bias(problem: Problem) -> np.ndarray:
         added = np.where(gap < WINDOW, added, -np.inf)
     if has("segments"):
         added = np.where(problem.segments[:, None] == problem.segments, added, -np.inf)
+    if has("lengths"):
+        added = np.where(np.arange(gap.shape[1]) < problem.filled, added, -np.inf)
+    if has("clock"):
+        added = added - np.abs(problem.clock[-len(gap) :, None] - problem.clock)
     return added.astype(np.float64 if problem.case.dtype == "float64" else np.float32)
 
 

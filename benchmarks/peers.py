@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .calls import Call, Problem, Unavailable, dense_bias, numpy_call, pe_call, refuse_more_than_a_bias
+from .functions import FUNCTIONS, function_calls
 
 
 def optional(name: str) -> Any:
@@ -188,6 +189,8 @@ def session_call(
 
 def calls(problem: Problem, threads: int) -> dict[str, Call]:
     """`pe` first; where there is one, the same attention without its extras ("plain"); then the peers."""
+    if problem.case.op in FUNCTIONS:
+        return function_calls(problem)
     found = {"pe": pe_call(problem, threads)}
     if problem.case.plain and problem.case.plain != problem.case:
         found["plain"] = pe_call(Problem(problem.case.plain), threads)

@@ -27,6 +27,8 @@ WORDS = {
     "bias": "a dense float32 bias (M, N)",
     "window": "window=256: a query sees the last 256 keys",
     "segments": "two packed texts of equal length",
+    "lengths": "kv_lengths= given: the last quarter of the keys is not filled yet",
+    "clock": "clock= given: a decay by learned time",
     "softcap": "softcap=50",
     "sinks": "a sink for each head",
     "rope": "rope= given: q and k are rotated inside",
@@ -49,7 +51,8 @@ ITEMSIZE = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
 class Case:
     """One row.
 
-    shape is (B, H, M, D) of q or x, or (H, M, N) of a bias; keys is (K, N), the heads and length of k and v
+    shape is (B, H, M, D) of q or x, (H, M, N) of a bias, or that of what a function of NumPy alone takes or
+    gives (`functions.py`); keys is (K, N), the heads and length of k and v
     where they differ from those of q; floors are (measure, threads, least value), measure "share",
     "speedup" or "plain", the speed relative to the plain attention.
     """
@@ -139,8 +142,8 @@ def _attention() -> list[Case]:
 
 def _variants() -> list[Case]:
     shape = (1, 8, 1024, 64)
-    words = ("alibi", "decay", "mask", "bias", "window", "segments", "softcap", "sinks", "rope", "positions",
-             "views", "fresh")  # fmt: skip
+    words = ("alibi", "decay", "mask", "bias", "window", "segments", "lengths", "clock", "softcap", "sinks",
+             "rope", "positions", "views", "fresh")  # fmt: skip
     rows = [
         Case("variants", "attention", shape, ("causal", word), quick=word in ("alibi", "rope"))
         for word in words
@@ -240,6 +243,13 @@ def _small() -> list[Case]:
         Case("small", "retention", (1, 8, 1, 64), ("state",), quick=True),
         Case("small", "alibi_bias", (1, 8, 16), quick=True),
         Case("small", "decay_bias", (1, 8, 16)),
+        Case("small", "attention_weights", (1, 8, 16, 64)),
+        Case("small", "merge_attention", (4, 8, 16, 64)),
+        Case("small", "Rope.shift", (1, 8, 16, 64)),
+        Case("small", "clock", (8, 64), dtype="float64"),
+        Case("small", "positions_from_mask", (8, 64), dtype="float64"),
+        Case("small", "positions_from_lengths", (8, 64), dtype="float64"),
+        Case("small", "sinusoidal", (16, 64), dtype="float64"),
     ]
 
 

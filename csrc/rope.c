@@ -11,7 +11,8 @@
 #include "rotation.h"
 
 #define TABLE_BYTES (128 << 10)  /* angles of a task: they must stay in L2 while rows stream by */
-#define TASK_BYTES (512 << 10)  /* of x a task turns */
+#define TASK_BYTES (512 << 10)  /* of x a task turns, at least ... */
+#define MOST_BYTES (4 << 20)    /* ... and of a large x: a head's rows in short runs cost 15 points of copy bandwidth */
 #define PREFETCH_BYTES (8 << 10) /* how far ahead rows are asked for, into L2 (into L1 gains half as much) */
 #define STREAM_FROM (32 << 20)  /* bytes of output beyond which they are; in cache that costs 2.5-11 x */
 #define MAX_BLOCK 256           /* rows of either kind in a task */
@@ -218,7 +219,8 @@ pe_status pe_rope(const pe_rope_params *p) {
     /* as many shared rows as may be, since each block of them makes its angles anew */
     job.shared_block = clamp(job.shared.rows, 1, MAX_BLOCK);
     if (job.table.rows == 1) job.shared_block = clamp(TASK_BYTES / job.row_bytes, 1, job.shared_block);
-    job.table_block = clamp(TASK_BYTES / (job.row_bytes * job.shared_block), 1, TABLE_BYTES / (2 * angle_bytes));
+    const ptrdiff_t task_bytes = clamp(rows * job.row_bytes / 16, TASK_BYTES, MOST_BYTES);
+    job.table_block = clamp(task_bytes / (job.row_bytes * job.shared_block), 1, TABLE_BYTES / (2 * angle_bytes));
     job.table_block = clamp(job.table_block, 1, job.table.rows < MAX_BLOCK ? job.table.rows : MAX_BLOCK);
     job.table_blocks = (job.table.rows + job.table_block - 1) / job.table_block;
     const ptrdiff_t shared_blocks = (job.shared.rows + job.shared_block - 1) / job.shared_block;

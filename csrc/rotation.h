@@ -15,8 +15,9 @@ static inline ptrdiff_t pe_padded(const pe_plan *plan) {
 /* the first 2L reals of x, turned into out (which may be x); stream: past the cache */
 static inline void pe_turn_row(const pe_real_kernels *k, const pe_plan *plan, const char *x, const char *cos,
                                const char *sin, char *out, bool stream) {
-    const ptrdiff_t w = plan->blocks == 1 ? plan->planes : plan->planes / plan->blocks; /* a division costs a row */
-    for (int b = 0; b < plan->blocks; b++) {
+    const int runs = plan->half ? plan->blocks : 1; /* adjacent pairs do not see where a run ends */
+    const ptrdiff_t w = runs == 1 ? plan->planes : plan->planes / runs; /* a division costs a row */
+    for (int b = 0; b < runs; b++) {
         const ptrdiff_t table = b * w * k->size, at = 2 * table;
         (plan->half ? k->rotate_half : k->rotate_pairs)(w, x + at, cos + table, sin + table, out + at, stream);
     }

@@ -152,9 +152,66 @@ _RETENTION = _table(
     ("pe takes q, k and v with heads before rows, (..., H, T, D): q.swapaxes(-3, -2)", "head_first"),
     ("pe takes rate=, which is the gated rule, or rate=0, the linear one", "update_rule"),
 )
+_SIZES = (("pe takes base=", "theta rope_theta"), (f"{_NOTHING}: tables are float64", "dtype device"))
+_CACHE = _table(
+    *_SIZES,
+    ("pe takes seq_len=", "max_seq_len max_position_embeddings max_len end length"),
+    ("pe takes head_dim=", "dim d_head width"),
+    (f"{_NOTHING} here; use pe.Rope(dim, freqs=freqs).cache(positions)",
+     "freqs inv_freq positions position_ids offset"),
+    ("the tables have one column for each plane; pe.apply_rope(x, cos, sin, layout=...) pairs them",
+     "layout interleaved"),
+)
+_SINUSOIDAL = _table(
+    *_SIZES,
+    ("pe takes positions=, np.arange(T)", "max_len max_seq_len seq_len length num_embeddings position_ids"),
+    ("pe takes positions=np.arange(offset, offset + T)", "offset start_pos"),
+    ("pe takes dim=", "d_model embedding_dim hidden_size width"),
+)
+_SLOPES = _table(
+    ("pe takes n_heads=", "num_heads num_attention_heads n_head H heads"),
+    ("pe takes max_bias=", "alibi_bias_max"),
+)
+_GRID = _table(
+    ("pe takes height and width", "h w H W rows cols grid_size size"),
+    ("pe takes further axes by place, grid_positions(frames, height, width)", "frames depth time more t"),
+    ("pe takes prefix=, a count of tokens in front", "num_prefix_tokens cls_token offset"),
+)
+_FROM_MASK = _table(
+    ("pe takes mask=, bool: attention_mask.astype(bool)", "attention_mask attn_mask padding_mask"),
+    ("pe takes mask=~key_padding_mask, as True is a token here", "key_padding_mask"),
+    (f"{_NOTHING} here; use pe.positions_from_lengths for packed rows", "lengths cu_seqlens seqlens"),
+    ("add the offset to the result; pe takes mask= alone", "offset past_key_values_length start_pos"),
+)
+_FROM_LENGTHS = _table(
+    ("pe takes lengths=np.diff(cu_seqlens)", "cu_seqlens cu_seqlens_q cu_seqlens_k offsets"),
+    ("pe takes lengths=", "seqlens seq_lens sequence_lengths"),
+    (f"{_NOTHING} here; use pe.positions_from_mask for padded batches", "mask attention_mask"),
+)
+_CLOCK = _table(
+    ("pe takes log_gates=", "g log_f log_forget"),
+    ("pe takes log_gates=np.log(gates)", "gates forget_gate gamma decay"),
+    ("pe takes axis=", "dim time_axis"),
+)
+_POSITIONS = _table(
+    ("pe takes positions=", "position_ids pos input_pos cache_position seq_len max_seq_len"),
+    ("pe takes positions=np.arange(offset, offset + T)", "offset start_pos"),
+    (f"{_NOTHING} here; it is set in Rope(dim, base, layout=...)",
+     "base theta rope_theta layout interleaved freqs inv_freq"),
+)
+_APPLY = _POSITIONS | _table(("pe takes out=x", "inplace"))
+_SHIFT = _table(
+    ("pe takes k=, which apply returned", "x key keys"),
+    ("pe takes delta=, how far to move", "offset shift positions position_ids amount"),
+    ("pe takes delta=-delta to move back", "inverse"),
+)
+_MATRIX = _table(("pe takes position=", "positions position_ids pos offset p"))
 PEERS = {"Rope": _DESCRIPTION, "apply_rope": _ROPE, "apply_rope_2d": _ROPE_2D, "apply_rope_nd": _ROPE_ND,
          "decay_bias": _DECAY, "alibi_bias": _ALIBI, "attention": _ATTENTION, "merge_attention": _MERGE,
-         "attention_weights": _WEIGHTS, "retention": _RETENTION}
+         "attention_weights": _WEIGHTS, "retention": _RETENTION, "build_rope_cache": _CACHE,
+         "sinusoidal": _SINUSOIDAL, "alibi_slopes": _SLOPES, "grid_positions": _GRID,
+         "positions_from_mask": _FROM_MASK, "positions_from_lengths": _FROM_LENGTHS, "clock": _CLOCK,
+         "Rope.cache": _POSITIONS, "Rope.apply": _APPLY, "Rope.shift": _SHIFT, "Rope.matrix": _MATRIX}
 CALLS = {
     "Rope": 'Rope(64, layout="half")',
     "apply_rope": "apply_rope(x, positions=np.arange(T)), with one call for queries and one for keys",
@@ -166,18 +223,30 @@ CALLS = {
     "attention_weights": "attention_weights(q, k, causal=True), as weights need no v",
     "merge_attention": "merge_attention([out1, out2], [lse1, lse2])",
     "retention": "retention(q, k, v, multiplier=0.9)",
+    "build_rope_cache": "build_rope_cache(T, 64)",
+    "sinusoidal": "sinusoidal(np.arange(T), 64)",
+    "alibi_slopes": "alibi_slopes(H)",
+    "grid_positions": "grid_positions(4, 6)",
+    "positions_from_mask": "positions_from_mask(mask)",
+    "positions_from_lengths": "positions_from_lengths([3, 2])",
+    "clock": "clock(np.log(gates))",
+    "Rope.cache": "Rope(64).cache(np.arange(T))",
+    "Rope.apply": "Rope(x.shape[-1]).apply(x, np.arange(T))",
+    "Rope.shift": "Rope(x.shape[-1]).shift(x, -10), with x that apply returned",
+    "Rope.matrix": "Rope(64).matrix(3)",
 }
 
 _Op = TypeVar("_Op", bound=Callable[..., Any])
 
 
 def explain_keywords(op: _Op) -> _Op:
-    """Decorate an op, or an __init__, so that a TypeError about its arguments says what to type instead.
+    """Decorate an op, or a method, so that a TypeError about its arguments says what to type instead.
 
     The signature stays the true one, and a good call pays for one more function call.
     """
     name = op.__qualname__.removesuffix(".__init__")
     own = {key: each for key, each in inspect.signature(op).parameters.items() if key != "self"}
+    endless = bool([own.pop(key) for key, each in [*own.items()] if each.kind is each.VAR_POSITIONAL])
     places = [key for key, each in own.items() if each.kind is each.POSITIONAL_OR_KEYWORD]
     needed = [key for key, each in own.items() if each.default is each.empty]
     hidden = 0 if name == op.__name__ else 1                # self
@@ -187,7 +256,7 @@ def explain_keywords(op: _Op) -> _Op:
         try:
             return op(*args, **keywords)
         except TypeError:
-            text = _explanation(name, args[hidden:], keywords, own, places, needed)
+            text = _explanation(name, args[hidden:], keywords, own, places, needed, endless)
             if text is None:
                 raise
             raise TypeError(text) from None
@@ -195,12 +264,12 @@ def explain_keywords(op: _Op) -> _Op:
     return cast(_Op, call)
 
 
-def _explanation(op, args, keywords, own, places, needed):
+def _explanation(op, args, keywords, own, places, needed, endless):
     """Return what is wrong with the arguments as such, or None if Python takes them."""
     for keyword in keywords:
         if keyword not in own:
             return _unknown(op, keyword, own)
-    if len(args) > len(places):
+    if len(args) > len(places) and not endless:
         rest = f"; everything after {places[-1]} is by keyword" if len(own) > len(places) else ""
         return f"{op}() takes {', '.join(places)} by place, and got {len(args)}{rest}; call {CALLS[op]}"
     missing = [name for name in needed if name not in keywords and name not in places[:len(args)]]

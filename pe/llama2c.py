@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 import os
+import stat
 import struct
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -130,6 +131,7 @@ class Transformer:
             The file cannot be opened.
         """
         name = Path(path).name
+        _refuse_pipes(path, name)
         with open(path, "rb") as file:
             config = Config.parse(file.read(28), name)
             size = os.fstat(file.fileno()).st_size
@@ -137,7 +139,7 @@ class Transformer:
             if size != expected:
                 raise InputError(f"{name} has {size} bytes and a header (dim {config.dim}, {config.n_layers} "
                                  f"layers, vocabulary {config.vocab_size}) that asks for {expected}: "
-                                 "truncated, or not a llama2.c checkpoint")
+                                 "truncated, too long, or not a llama2.c checkpoint")
             data = np.memmap(file, "<f4", "r", offset=28)
 
         weights, start = {}, 0
@@ -237,6 +239,7 @@ class Tokenizer:
             The file cannot be opened.
         """
         name, pieces, scores = Path(path).name, [], []
+        _refuse_pipes(path, name)
         with open(path, "rb") as file:
             header = file.read(4)
             longest = int.from_bytes(header, "little", signed=True)
@@ -296,6 +299,13 @@ class Tokenizer:
             except ValueError:
                 pass  # spelled like a byte, but is not one
         return piece
+
+
+def _refuse_pipes(path, name):
+    """A named pipe or a device would be waited for, perhaps for ever."""
+    mode = os.stat(path).st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise InputError(f"{name} is not a regular file")
 
 
 def _rms_norm(x, weight):

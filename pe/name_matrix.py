@@ -40,7 +40,7 @@ def run(matrix: str, *, exact: bool, as_json: bool, out) -> None:
     from .generators.exact import is_rational
 
     X = _read_file(matrix) if matrix.endswith((".npy", ".json")) else parse(matrix)
-    if np.ndim(X) != 2:
+    if np.ndim(X) != 2 or len(X) != X.shape[1]:
         raise InputError(f"{matrix} has shape {np.shape(X)}; expected one square matrix")
     try:
         if exact:
@@ -99,18 +99,20 @@ def sentence(answer) -> str:
 
 
 def _phrases(answer) -> Counter:
+    from .generators.classification import grouped, span
+
     found: Counter = Counter()
-    for block in answer.blocks:
-        words = []
+    for alike in grouped(answer.blocks):
+        block, words = alike[0], []
         if block.theta:
-            words.append(f"turns once in {block.wavelength:.6g} positions")
+            words.append(f"turns once in {span(b.wavelength for b in alike)} positions")
         if block.gamma > 0:
-            words.append(f"fades to half in {block.half_life:.6g}")
+            words.append(f"fades to half in {span(b.half_life for b in alike)}")
         elif block.gamma < 0:
-            words.append(f"doubles in {math.log(2) / -block.gamma:.6g}")
+            words.append(f"doubles in {span(math.log(2) / -b.gamma for b in alike)}")
         if block.size > 1:
             words.append("slides, growing like u" + (f"^{block.size - 1}" if block.size > 2 else ""))
-        found[" and ".join(words) or "leaves a coordinate as it is"] += 1
+        found[" and ".join(words) or "leaves a coordinate as it is"] += len(alike)
     return found
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._scalars import integer, positive
+from ._keywords import explain_keywords
+from ._scalars import integer, positive, shown
 from .rope import geometric_freqs
 
 __all__ = ["clock", "grid_positions", "positions_from_lengths", "positions_from_mask", "sinusoidal"]
 
 
+@explain_keywords
 def grid_positions(height: int, width: int, *more: int, prefix: int = 0) -> tuple[NDArray[np.int64], ...]:
     """Return the coordinates of every token of a flattened grid, for `pe.apply_rope_2d`.
 
@@ -59,6 +61,7 @@ def grid_positions(height: int, width: int, *more: int, prefix: int = 0) -> tupl
     return tuple(np.concatenate([front, axis]) for axis in axes[::-1])
 
 
+@explain_keywords
 def positions_from_mask(mask: ArrayLike) -> NDArray[np.int64]:
     """Return positions that count the tokens of each padded sequence from 0, wherever the padding is.
 
@@ -113,6 +116,7 @@ def positions_from_mask(mask: ArrayLike) -> NDArray[np.int64]:
     return np.where(array, np.cumsum(array, axis=-1, dtype=np.int64) - 1, 0)
 
 
+@explain_keywords
 def positions_from_lengths(lengths: ArrayLike) -> NDArray[np.int64]:
     """Return positions that start again at 0 in every sequence of a packed row.
 
@@ -158,6 +162,7 @@ def positions_from_lengths(lengths: ArrayLike) -> NDArray[np.int64]:
     return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
+@explain_keywords
 def clock(log_gates: ArrayLike, axis: int = -1) -> NDArray[np.float64]:
     """Return learned time: minus the running sum of the logarithms of gates, for clock= of the ops.
 
@@ -216,6 +221,7 @@ def clock(log_gates: ArrayLike, axis: int = -1) -> NDArray[np.float64]:
     return 0.0 - np.cumsum(np.maximum(gates.astype(np.float64), -1000.0), axis=axis)
 
 
+@explain_keywords
 def sinusoidal(positions: ArrayLike, dim: int, *, base: float = 10000.0) -> NDArray[np.float64]:
     """Return the sinusoidal encoding of the first Transformer, which is *added* to a token's vector.
 
@@ -268,7 +274,8 @@ def sinusoidal(positions: ArrayLike, dim: int, *, base: float = 10000.0) -> NDAr
     from ._check.positions import is_scalar, numbers
 
     if is_scalar(positions):
-        raise TypeError(f"positions is {positions!r}; expected np.arange(n) for n positions, [p] for one")
+        raise TypeError(f"positions is {shown(positions)}; expected np.arange(n) for n positions, [p] "
+                        f"for one")
     points = numbers("positions", positions).astype(np.float64)
     if integer("dim", dim, 2) % 2:
         raise ValueError(f"dim is {dim}; expected an even width, a sine and a cosine for each frequency")

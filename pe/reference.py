@@ -18,7 +18,8 @@ from .rope import canonical_layout
 from .state import RetentionState
 
 __all__ = ["alibi_bias", "apply_rope", "apply_rope_2d", "apply_rope_nd", "attention", "attention_weights",
-           "decay_bias", "merge_attention", "retention"]
+           "clock", "decay_bias", "merge_attention", "positions_from_lengths", "positions_from_mask",
+           "retention", "shift", "sinusoidal"]
 
 
 def apply_rope(x, cos=None, sin=None, *, positions=None, rope=None, freqs=None, base=None, layout=None,
@@ -56,6 +57,13 @@ def apply_rope_nd(x, positions, freqs, *, layout=None, rate=None, inverse=False,
     angle = p @ (np.moveaxis(w, 1, 0) if w.ndim == 3 else w)                # (..., T, L) or (..., H, T, L)
     fade = 1.0 if rate is None else np.exp(-p @ np.reshape(rate, (len(w), -1)))
     return _finish(_turn(x, fade * np.cos(angle), fade * np.sin(angle), layout, False), dtype, out)
+
+
+def shift(rope, k, delta, *, out=None, num_threads=None):
+    """Turn k by delta more, its amplitude left as it is; twin of `pe.Rope.shift`."""
+    tail = () if len(rope.freqs) == 1 else (len(rope.freqs),)
+    moves = np.zeros((*np.shape(k)[:-1], *tail)) + delta                    # one for every row
+    return apply_rope(k, positions=moves, freqs=rope.freqs, layout=rope.layout, out=out)
 
 
 def decay_bias(q_positions, k_positions=None, *, rate=None, half_life=None, multiplier=None, clock=None,
@@ -133,7 +141,7 @@ def _stages(q, k, scale, causal, window, mask, bias, alibi_slopes, decay_rate, c
     """Scale, cap, add the biases, hide, normalise: the order of attention, for q and k with a head axis."""
     (heads, M, D), (key_heads, N) = q.shape[-3:], k.shape[-3:-1]
     group = heads // max(key_heads, 1)                                      # head h reads key head h // group
-    n = N if kv_lengths is None else np.asarray(kv_lengths)[..., None, None]
+    n = N if kv_lengths is None else np.asarray(kv_lengths, np.int64)[..., None, None]
     row = np.arange(M) + (n - M)                                            # the key beside each query
     t = row if q_positions is None else np.asarray(q_positions)
     s = np.arange(N) if k_positions is None else np.asarray(k_positions)
@@ -231,6 +239,29 @@ def retention(q, k, v, *, rate=None, multiplier=None, clock=None, rope=None, pos
     S = np.broadcast_to(S, (*batch, *S.shape[-3:])).astype(np.float64 if dtype == np.float64 else np.float32)
     reading = shown if clock is None else np.asarray(clock)[..., -1] if T else shown
     return result, RetentionState(S[0] if one_head else S, row[..., -1] if T else at, reading)
+
+
+def positions_from_mask(mask):
+    """Count the tokens before each token, 0 on padding; twin of `pe.positions_from_mask`."""
+    token = np.asarray(mask).astype(np.int64)
+    return token * (token @ np.triu(np.ones(2 * token.shape[-1:], np.int64), 1))
+
+
+def positions_from_lengths(lengths):
+    """0..n-1 for each length n, one after the other; twin of `pe.positions_from_lengths`."""
+    return np.array([i for n in lengths for i in range(n)], np.int64)
+
+
+def clock(log_gates, axis=-1):
+    """c_t = -(log g_0 + ... + log g_t), a closed gate at -1000; twin of `pe.clock`."""
+    gates = np.moveaxis(np.maximum(np.asarray(log_gates, np.float64), -1000.0), axis, -1)
+    return np.moveaxis(-gates @ np.triu(np.ones(2 * gates.shape[-1:])), -1, axis)
+
+
+def sinusoidal(positions, dim, *, base=10000.0):
+    """(sin(p*w_l), cos(p*w_l)) at coordinates (2l, 2l+1); twin of `pe.sinusoidal`."""
+    angle = _angles(positions, _geometric(dim, base))                       # (..., L)
+    return np.stack([np.sin(angle), np.cos(angle)], axis=-1).reshape(*np.shape(positions), dim)
 
 
 def _geometric(width, base):

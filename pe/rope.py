@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ._keywords import explain_keywords
-from ._scalars import amount, integer, positive
+from ._scalars import amount, integer, positive, shown
 
 __all__ = ["Rope", "build_rope_cache"]
 
@@ -28,17 +28,22 @@ def canonical_layout(layout: str | None) -> str:
         return "interleaved"
     if not isinstance(layout, str):
         raise TypeError(f'layout must be a string, "interleaved" (pairs 2l, 2l+1) or "half" (pairs l, l+L); '
-                        f"got {layout!r} of type {type(layout).__name__}")
+                        f"got {shown(layout)} of type {type(layout).__name__}")
     try:
         return LAYOUTS[layout]
     except KeyError:
-        raise ValueError(f'layout {layout!r} is unknown; expected "interleaved" (also "adjacent", "gptj", '
-                         f'"traditional") or "half" (also "neox", "rotate_half", "split")') from None
+        raise ValueError(f'layout {shown(layout)} is unknown; expected "interleaved" (also "adjacent", '
+                         f'"gptj", "traditional") or "half" (also "neox", "rotate_half", "split")') from None
 
 
 def checked_freqs(freqs: ArrayLike) -> NDArray[np.float64]:
     """Return angular frequencies as a new (n_axes, L) float64 array, or raise."""
-    given = np.asarray(freqs)
+    from ._check.arrays import to_array
+
+    given = to_array("freqs", freqs)
+    if given.dtype.type is np.uint16:
+        raise TypeError("freqs has dtype uint16; bfloat16 bits? pass freqs.view(ml_dtypes.bfloat16), or "
+                        "freqs.astype(np.float64) for numbers")
     if given.dtype.kind not in "iuf":
         raise TypeError(f"freqs must be real numbers; got dtype {given.dtype}")
     if given.ndim not in (1, 2) or given.size == 0:
@@ -141,7 +146,7 @@ class Rope:
             w = np.atleast_2d(geometric_freqs(width, base))
         else:
             if base != 10000.0:
-                raise TypeError(f"Rope takes base= or freqs=, not both; got base={base} and freqs")
+                raise TypeError(f"Rope takes base= or freqs=, not both; got base={base:g} and freqs")
             w = checked_freqs(freqs)
             width = 2 * w.shape[1]
             if width > dim:
@@ -157,6 +162,7 @@ class Rope:
         for name, value in fields.items():
             object.__setattr__(self, name, value)
 
+    @explain_keywords
     def cache(self, positions: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the tables (cos, sin) of the angles at these positions, amplitude included.
 
@@ -180,9 +186,10 @@ class Rope:
         """
         if isinstance(positions, int | np.integer) and not isinstance(positions, bool):
             positions = np.arange(integer("positions", positions, 0))
-        angle = self._angles(positions)
+        angle = self._angles("positions", positions)
         return self.amplitude * np.cos(angle), self.amplitude * np.sin(angle)
 
+    @explain_keywords
     def apply(self, x: ArrayLike, positions: ArrayLike, *, inverse: bool = False,
               out: Any = None, num_threads: int | None = None) -> np.ndarray:
         """Turn x (..., T, dim) to its positions: ``pe.apply_rope(x, positions=positions, rope=self)``.
@@ -213,6 +220,7 @@ class Rope:
         return apply_rope(x, positions=positions, rope=self, inverse=inverse, out=out,
                           num_threads=num_threads)
 
+    @explain_keywords
     def shift(self, k: ArrayLike, delta: ArrayLike, *, out: Any = None,
               num_threads: int | None = None) -> np.ndarray:
         """Move vectors that are turned already by delta positions, as when a cache drops its oldest keys.
@@ -249,18 +257,21 @@ class Rope:
         from .ops import apply_rope
 
         keys, moves = values("k", k), numbers("delta", delta)
+        if not keys.ndim:
+            raise ValueError(f"k is a single number; expected shape (..., T, {self.dim})")
         n_axes = len(self.freqs)
         tail = (n_axes,) if n_axes > 1 else ()
         if tail and moves.ndim == 0:
             raise ValueError(f"delta is {moves}; a rope with {n_axes} axes moves by ({n_axes},), "
                              f"a number for each")
-        if moves.shape == tail and keys.ndim:                   # one move for every row
+        if moves.shape == tail:                                 # one move for every row
             rows = keys.shape[-2] if keys.ndim > 1 else 1
             moves = np.broadcast_to(moves, (*[1] * (keys.ndim - 2), rows, *tail))
         per_row("delta", moves, "k", keys.shape[:-1], n_axes)
         turn = self if self.amplitude == 1 else Rope(self.dim, freqs=self.freqs, layout=self.layout)
         return apply_rope(keys, positions=moves, rope=turn, out=out, num_threads=num_threads)
 
+    @explain_keywords
     def matrix(self, position: ArrayLike) -> NDArray[np.float64]:
         """Return the block matrix R(p w) that `apply` multiplies a column vector with at position p.
 
@@ -291,7 +302,7 @@ class Rope:
         ----------
         Su et al., RoFormer (2021), arXiv:2104.09864, equation 15.
         """
-        angle = self._angles(position)
+        angle = self._angles("position", position)
         first, second = self._pairs()
         matrix = np.zeros((*angle.shape[:-1], self.dim, self.dim))
         matrix[..., range(self.dim), range(self.dim)] = 1.0
@@ -336,15 +347,15 @@ class Rope:
         with np.errstate(divide="ignore"):
             return 2 * math.pi / np.abs(self.freqs)
 
-    def _angles(self, positions: ArrayLike) -> NDArray[np.float64]:
+    def _angles(self, name: str, positions: ArrayLike) -> NDArray[np.float64]:
         from ._check.positions import numbers
 
-        p = numbers("positions", positions).astype(np.float64)
+        p = numbers(name, positions).astype(np.float64)
         n_axes = len(self.freqs)
         if n_axes == 1:
             return p[..., None] * self.freqs[0]
         if p.ndim == 0 or p.shape[-1] != n_axes:
-            raise ValueError(f"positions must have shape (..., {n_axes}), one coordinate for each axis of "
+            raise ValueError(f"{name} must have shape (..., {n_axes}), one coordinate for each axis of "
                              f"freqs; got shape {p.shape}")
         return p @ self.freqs
 
@@ -379,6 +390,7 @@ class Rope:
         return f"Rope({self.dim}, layout={self.layout!r}{part}{gain}, wavelengths={', '.join(turns)})"
 
 
+@explain_keywords
 def build_rope_cache(seq_len: int, head_dim: int, base: float = 10000.0
                      ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the tables (cos, sin) for positions 0..seq_len-1, as RoPE tutorials build them.
@@ -430,7 +442,7 @@ def _restore(dim: int, layout: str, amplitude: float, n_axes: int, freqs: bytes)
 def _even(name: str, width: int, dim: int) -> int:
     if width % 2:
         hint = f"; rotary_dim={width - 1} turns all but the last" if name == "dim" and width > 1 else ""
-        raise ValueError(f"{name} must be even, planes are pairs of coordinates; got {width}{hint}")
+        raise ValueError(f"{name} must be even, planes are pairs of coordinates; got {shown(width)}{hint}")
     if width > dim:
-        raise ValueError(f"{name} must be at most dim={dim}; got {width}")
+        raise ValueError(f"{name} must be at most dim={shown(dim)}; got {shown(width)}")
     return width

@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ._scalars import integer, positive
+from ._keywords import explain_keywords
+from ._scalars import integer, positive, shown
 
 __all__ = ["alibi_slopes"]
 
 
+@explain_keywords
 def alibi_slopes(n_heads: int, *, max_bias: float = 8.0, recipe: str = "press") -> NDArray[np.float64]:
     """Return the ALiBi slopes of n_heads heads, positive penalties in head order.
 
@@ -59,17 +61,19 @@ def alibi_slopes(n_heads: int, *, max_bias: float = 8.0, recipe: str = "press") 
     [0.3969, 0.1575, 0.0625, 0.0248, 0.0098, 0.0039]
     """
     heads = integer("n_heads", n_heads, 1)
-    max_bias = positive("max_bias", max_bias)
+    max_bias = min(positive("max_bias", max_bias), 2.0**1000)       # products with it stay finite
+    if not isinstance(recipe, str):
+        raise TypeError(f'recipe must be "press" or "smooth"; got {shown(recipe)}')
     if recipe == "smooth":
         return _geometric(max_bias, np.arange(1, heads + 1), heads)
     if recipe == "press":
         power = 1 << (heads.bit_length() - 1)
         return np.concatenate([_geometric(max_bias, np.arange(1, power + 1), power),
                                _geometric(max_bias, np.arange(1, 2 * (heads - power), 2), 2 * power)])
-    raise ValueError(f'recipe must be "press" or "smooth"; got {recipe!r}')
+    raise ValueError(f'recipe must be "press" or "smooth"; got {shown(recipe)}')
 
 
 def _geometric(max_bias: float, steps: NDArray[np.int64], count: int) -> NDArray[np.float64]:
     """2^(-max_bias*steps/count); whole powers are split off, so that rounding the exponent costs nothing."""
     whole, rest = np.divmod(max_bias * steps, count)
-    return np.ldexp(np.exp2(-rest / count), -whole.astype(np.int64))
+    return np.ldexp(np.exp2(-rest / count), -np.minimum(whole, 2000).astype(np.int64))     # 2^-2000 is 0

@@ -9,13 +9,17 @@ VALUES = ("x", "q", "k", "v")
 
 
 def good_calls():
-    """Those of bad_calls, where attention has all its keywords, and one of retention."""
+    """Those of bad_calls, where attention has all its keywords, of its weights, and of retention."""
     operands = {"q": normal(2, 4, 5, 8), "k": normal(2, 2, 5, 8, seed=1), "v": normal(2, 2, 5, 6, seed=2)}
     steer = {"rate": np.array([0.1, 0.2]), "positions": np.arange(5.0), "rope": pe.Rope(8)}
-    return calls() | {"retention": (pe.retention, operands | steer)}
+    attended = calls()["attention"][1]
+    del attended["v"]
+    return calls() | {"retention": (pe.retention, operands | steer),
+                      "weights": (pe.attention_weights, attended)}
 
 
 OPS = list(good_calls())
+WITH_OUT = [name for name in OPS if name != "weights"]      # those that take out= and num_threads=
 
 
 def run(name, convert=lambda name, a: a, **changes):

@@ -5,6 +5,7 @@ The cases that other files do not run are run here: those of flash-attn, JAX and
 
 import inspect
 import re
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +18,9 @@ from pe import _keywords as keywords
 
 PAGE = Path(__file__).parents[1] / "docs" / "coming-from.md"
 OPS = [pytest.param(pe, id="pe"), pytest.param(pe.reference, id="twin")]
-OWN = {name for op in (pe.attention, pe.apply_rope, pe.apply_rope_2d, pe.alibi_bias, pe.decay_bias,
-                       pe.retention, pe.alibi_slopes, pe.Rope) for name in inspect.signature(op).parameters}
+OWN = {name for op in (pe.attention, pe.attention_weights, pe.apply_rope, pe.apply_rope_2d, pe.alibi_bias,
+                       pe.decay_bias, pe.retention, pe.alibi_slopes, pe.Rope)
+       for name in inspect.signature(op).parameters}
 OPERANDS = {"q", "k", "v", "slopes", "outs", "lses", "form"}
 MEAN_OF_VALUES = {"jax_masked_rows": "masked", "mlx_masked_rows": "masked", "mlx_causal_more_queries": None}
 
@@ -54,6 +56,8 @@ def test_every_row_has_numbers_and_they_use_its_keywords(library, there, here, g
             continue
         cases = {case.name: case for case in op_cases(file)}
         for name in names:
+            if name in arrays(file):                        # of tests/test_weights.py
+                continue
             used = {re.sub("^segments_[qk]$", "segments", keyword) for keyword in cases[name].keywords}
             assert used - OPERANDS <= named(here), name
 
@@ -65,7 +69,7 @@ def test_keywords_of_theirs_are_refused_with_ours(library, there, here, golden):
         assert ops, peer
         for op in ops:
             with pytest.raises(TypeError, match=f"{peer}="):
-                getattr(pe, op)(**{peer: 1})
+                attrgetter(op)(pe)(**{peer: 1})
 
 
 # flash-attn, JAX and MLX
@@ -111,6 +115,19 @@ def test_what_they_gave_is_what_the_page_says(case):
         assert not theirs.swapaxes(1, 2)[blind].any()
     if "lse" in case.peer_out and not blind.any():
         np.testing.assert_allclose(case.peer_out["lse"], case.expect["lse"], rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("ops", OPS)
+def test_attention_mask_of_hugging_face(ops):
+    """A padded batch by the ones and zeros of its tokenizer, seen at its tokens."""
+    case = next(case for case in op_cases("attention_transformers") if case.name == "bloom_left_padded")
+    attention_mask = case.args["mask"].any(axis=(1, 2)).astype(np.int64)
+    token = attention_mask.astype(bool)
+    assert (attention_mask.sum(axis=-1) < 9).any()
+    args = {**case.args, **case.kwargs, "mask": attention_mask.astype(bool)[:, None, None]}
+    args["q_positions"] = args["k_positions"] = pe.positions_from_mask(token)[:, None]
+    got, want = (out.swapaxes(1, 2)[token] for out in (ops.attention(**args), case.expect["out"]))
+    np.testing.assert_allclose(got, want, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("ops", OPS)

@@ -256,10 +256,13 @@ def test_a_prompt_the_vocabulary_cannot_spell(files, capsys):
 
 
 @pytest.mark.parametrize("which", [0, 1])
-@pytest.mark.parametrize("kind", ["missing", "folder", "empty", "swapped"])
+@pytest.mark.parametrize("kind", ["missing", "folder", "pipe", "empty", "swapped"])
 def test_files_that_are_not_there_or_something_else(files, capsys, tmp_path, which, kind):
     paths = list(files)
-    if kind == "missing":
+    if kind == "pipe":
+        paths[which] = tmp_path / "pipe"
+        os.mkfifo(paths[which])
+    elif kind == "missing":
         paths[which] = tmp_path / "nowhere\nat all.bin"
     elif kind == "folder":
         paths[which] = tmp_path

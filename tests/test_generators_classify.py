@@ -479,4 +479,18 @@ def test_answers_print_and_pickle():
     assert repr(classify(generators.slide())) == "<Classification slide: 1 slide; polynomial growth>"
     assert "<table>" in answer._repr_html_() and "turn+fade" in answer._repr_html_()
     assert str(classify(-0.1 * np.eye(32))).splitlines()[2].split()[:2] == ["32", "fade"]
+    assert str(classify(generators.rope(8))).splitlines()[6:8] == [
+        "read to 1.8e-14 of ||X||; backward error 0",
+        "the nearest defective matrix is at most 0.001 away",
+    ]
     assert any("RoFormer" in source for source in classify(generators.turn(1.0)).sources)
+
+
+def test_large_answers_fit_on_a_screen():
+    answer = classify(generators.rope(128))
+    assert len(str(answer).splitlines()) <= 24 and answer._repr_html_().count("<tr>") <= 13
+    line = str(answer).splitlines()[2].split()
+    assert line[:2] == ["64", "turn"] and line[3:6] == ["0.0001155", "to", "1"]
+    noise = classify(np.random.default_rng(0).standard_normal((128, 128)))
+    counts = [int(line.split()[0]) for line in str(noise).splitlines()[2:] if line.strip()[0].isdigit()]
+    assert len(str(noise).splitlines()) <= 24 and sum(counts) == len(noise.blocks)

@@ -31,7 +31,9 @@ def test_orthogonal_bases_and_scale():
     Q = np.linalg.qr(np.random.default_rng(0).standard_normal((6, 6)))[0]
     distance = classify(X).distance_to_defective
     assert classify(conjugate(X, Q)).distance_to_defective == pytest.approx(distance, rel=1e-6)
-    assert classify(1e-100 * X).distance_to_defective == pytest.approx(1e-100 * distance, rel=1e-6)
+    for scale in (1e-300, 1e-100, 1e307):
+        assert classify(scale * X).distance_to_defective == pytest.approx(scale * distance, rel=1e-6)
+    assert classify(np.diag([1e308, -1e308])).distance_to_defective == pytest.approx(1e308, rel=1e-6)
 
 
 def test_an_ill_conditioned_basis_is_near_a_defective_one():

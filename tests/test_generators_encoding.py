@@ -75,6 +75,26 @@ def test_A28_rotation_shifts_the_angle_and_keeps_the_lengths():
     assert qt @ ks == pytest.approx(2 * np.cos(alpha - beta + theta * (t - s)), rel=1e-13)
 
 
+@pytest.mark.parametrize(
+    ("X", "options"),
+    [
+        (generators.decay(0.1, 8), {"rate": 0.1}),
+        (generators.damped_rope(8, 0.05), {"rate": 0.05, "rope": pe.Rope(8)}),
+        (
+            generators.retnet(2, dim=8),
+            {"rate": -np.log1p(-(2.0**-7)), "rope": pe.Rope(8, freqs=10000.0 ** -np.linspace(0, 1, 4))},
+        ),
+    ],
+    ids=["decay", "damped rope", "retnet"],
+)
+def test_retention_is_the_score_of_its_generator(X, options):
+    q, k = np.random.default_rng(0).standard_normal((2, 1, 12, 8))
+    t = np.arange(12)
+    scores = pe.retention(q, k, np.eye(12)[None], scale=1.0, positions=t, **options)[0]
+    expected = np.tril(encoding(X).score(q[0][:, None], k[0], t[:, None], t))
+    np.testing.assert_allclose(scores, expected, atol=1e-12)
+
+
 ONES = np.tile([1.0, 0.0], 8)
 
 

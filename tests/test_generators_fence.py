@@ -83,13 +83,21 @@ def sinusoidal(p):
     return np.sin(p * np.arange(8.0))
 
 
+def t5_bucket(gap):
+    """Buckets of T5: single gaps up to 16, then log-spaced up to 128."""
+    return int(gap) if gap < 16 else min(31, 16 + int(np.log(gap / 16) / np.log(8) * 16))
+
+
 OUTSIDE = {
     "learned table": ("relative", lambda q, k, t, s: (q + LEARNED[t]) @ (k + LEARNED[s])),
     "raw index": ("relative", lambda q, k, t, s: (q + t) @ (k + s)),
     "sinusoidal, added": ("relative", lambda q, k, t, s: (q + sinusoidal(t)) @ (k + sinusoidal(s))),
     "table of gaps": ("continuous", lambda q, k, t, s: q @ k + RELATIVE[t - s, 0]),
-    "T5 buckets": ("continuous", lambda q, k, t, s: q @ k + RELATIVE[min(int(abs(t - s)), 15), 0]),
+    "T5 buckets": ("continuous", lambda q, k, t, s: q @ k + RELATIVE[t5_bucket(abs(t - s)), 0]),
     "step": ("continuous", lambda q, k, t, s: q @ k * (1.0 if t - s < 5 else 0.5)),
+    "step further on": ("linear", lambda q, k, t, s: q @ k * (1.0 if t - s < 20 else 0.5)),
+    "clip": ("linear", lambda q, k, t, s: q @ k - 0.1 * np.clip(t - s, -30, 30)),
+    "log distance from far behind": ("linear", lambda q, k, t, s: q @ k - np.log1p(max(t - s + 20, 0))),
     "nonlinear": ("linear", lambda q, k, t, s: np.tanh(q @ k) * np.exp(-0.1 * (t - s))),
     "square": ("linear", lambda q, k, t, s: (q @ k) ** 2 - (t - s)),
     "gate from the content": ("linear", lambda q, k, t, s: q @ k * np.exp(-abs(k[0]) * (t - s))),
@@ -122,8 +130,10 @@ def test_the_counterexamples_are_true():
     assert abs(seen["score"] - seen["sum of parts"]) > 1
 
     assert check_encoding(OUTSIDE["step"][1]).counterexample["gap"] == 5.0
-    assert check_encoding(OUTSIDE["T5 buckets"][1]).counterexample["gap"] == int(
-        check_encoding(OUTSIDE["T5 buckets"][1]).counterexample["gap"])  # fmt: skip
+    assert abs(check_encoding(OUTSIDE["T5 buckets"][1]).counterexample["gap"]) == 1
+    for name, gap in (("step further on", 33.0), ("clip", 33.0)):
+        seen = check_encoding(OUTSIDE[name][1])
+        assert seen.counterexample["gap"] == gap and "further on" in seen.breaks
     assert check_encoding(OUTSIDE["table of gaps"][1]).counterexample == {"gap": 0.5}
 
 

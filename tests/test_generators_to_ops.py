@@ -2,6 +2,7 @@
 
 import pickle
 
+import mpmath
 import numpy as np
 import pytest
 from scipy.linalg import block_diag
@@ -117,6 +118,27 @@ def test_a_basis_that_cannot_be_read_is_refused():
     broken.__dict__.update(answer.__dict__ | {"basis": np.full((2, 2), np.nan)})
     with pytest.raises(ValueError, match="not readable"):
         broken.to_ops()
+
+
+def in_a_basis_of_condition(cond):
+    rng = np.random.default_rng(0)
+    left, right = (np.linalg.qr(rng.standard_normal((16, 16)))[0] for _ in range(2))
+    return conjugate(rope(16), left @ np.diag(np.geomspace(1, cond, 16)) @ right)
+
+
+def test_a_basis_that_does_not_give_X_back_is_refused():
+    with pytest.raises(ValueError, match="miss X by .* condition number"):
+        classify(in_a_basis_of_condition(1e7)).to_ops()
+
+
+def test_a_poor_basis_is_right_to_the_digits_it_leaves():
+    X = in_a_basis_of_condition(1e5)
+    q, k = np.random.default_rng(1).standard_normal((2, 1, 16))
+    with mpmath.workdps(50):  # SciPy's expm is wrong here
+        carried = mpmath.expm(mpmath.matrix(X.tolist()) * 3)
+        expected = float((mpmath.matrix(q.tolist()) * carried * mpmath.matrix(k.T.tolist()))[0])
+    score = classify(X).to_ops().scores(q, k, [3.0], [0.0])
+    assert score.item() == pytest.approx(expected, rel=1e-6)
 
 
 def test_ops_pickle():

@@ -110,12 +110,16 @@ def test_attention(ops, case, dtype):
     largest = np.max(np.abs(v), where=np.isfinite(v), initial=0.0)
     bound = _score_bound(**case.args, **case.kwargs)
     if dtype == np.float64:
-        unit = 1e-11 if bound >= 1e3 else 1e-13
+        unit = 1e-11 if bound >= 1e4 else 1e-13
     else:
         unit = 2.0**-24 * (8 + 2 * bound)
     rounding = float(np.finfo(dtype).eps) if dtype == np.float16 else 0.0
     tiny = float(np.finfo(dtype).smallest_subnormal)
-    _check(out, case.expect["out"], (unit + rounding) * largest + tiny, "out")
+    allowed = (unit + rounding) * largest
+    theirs = [error for key, error in case.info.items() if key.startswith("torch_f32_err")]
+    if dtype == np.float32 and theirs:
+        allowed = (1.6 if pe.isa() == "scalar" else 1.25) * max(*theirs, 2.0**-23 * largest)
+    _check(out, case.expect["out"], allowed + tiny, "out")
     _check(lse, case.expect["lse"], _lse_tolerance(lse.dtype, bound, case.args["q"].shape[-1]), "lse")
 
 

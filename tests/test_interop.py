@@ -8,7 +8,7 @@ import sys
 import ml_dtypes
 import numpy as np
 import pytest
-from good_calls import OPS, VALUES, good_calls, run, same, to
+from good_calls import OPS, VALUES, WITH_OUT, good_calls, run, same, to
 from processes import output
 from threadpoolctl import threadpool_info, threadpool_limits
 
@@ -208,7 +208,7 @@ def test_buffers_of_the_standard_library():
 # Files, bytes and records
 
 
-@pytest.mark.parametrize("name", OPS)
+@pytest.mark.parametrize("name", WITH_OUT)
 def test_memory_mapped_arguments_and_out(name, tmp_path):
     def store(key, a):
         mapped = np.memmap(tmp_path / key, a.dtype, "w+", shape=a.shape)
@@ -225,7 +225,7 @@ def test_memory_mapped_arguments_and_out(name, tmp_path):
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-@pytest.mark.parametrize("name", OPS)
+@pytest.mark.parametrize("name", WITH_OUT)
 def test_big_endian_in_every_argument(name, dtype):
     steps = to(dtype)
 
@@ -243,7 +243,7 @@ def test_big_endian_in_every_argument(name, dtype):
 
 
 @pytest.mark.parametrize("align", [False, True])
-@pytest.mark.parametrize("name", OPS)
+@pytest.mark.parametrize("name", WITH_OUT)
 def test_fields_of_records(name, align):
     """A field of a packed record starts at any byte, and its neighbours stay as they are."""
     def field(a, fill):

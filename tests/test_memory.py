@@ -173,6 +173,10 @@ def test_scratch_stays_under_1_MiB_a_thread():
                     pe.attention(q, k, v, **everything)
                     pe.attention(q[:1], k, v, rope=rope)
                     pe.attention(q[:1], k, v, **everything | {"segments": ([0], np.zeros(1100, int))})
+                axes = pe.Rope(d, freqs=np.ones((8, d // 2)))
+                points = {"q_positions": np.ones((300, 8)), "k_positions": np.ones((1100, 8))}
+                pe.attention(q, k, v, rope=axes, **points)
+                pe.retention(k, k, v, rate=0.1, rope=pe.Rope(d), clock=np.arange(1100))
                 pe.apply_rope(k, positions=np.arange(1100))
                 pe.apply_rope_2d(v[:, : width // 4 * 4], np.arange(1100), np.arange(1100))
                 pe.apply_rope_nd(k, np.ones((1100, 8)), np.ones((8, d // 2)), rate=np.zeros((8, d // 2)))

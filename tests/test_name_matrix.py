@@ -8,7 +8,7 @@ import pytest
 from command_line import assert_refused, run_command
 
 from pe import classify
-from pe.generators import direct_sum, fade, nope, slide, turn
+from pe.generators import direct_sum, fade, nope, rope, slide, turn
 from pe.name_matrix import as_dictionary, parse, portraits, sentence
 
 
@@ -56,7 +56,8 @@ def test_exact_takes_decimals_as_fractions(capsys, tmp_path):
 
 
 @pytest.mark.parametrize(("matrix", "named"), [
-    ("", "empty"), ("0 1; 0", "rows of 2, 1 numbers"), ("0 a; 0 0", "'a'"), ("0 1", "(1, 2)"),
+    ("", "empty"), ("0 1; 0", "rows of 2, 1 numbers"), ("0 a; 0 0", "'a'"),
+    ("0 1", "0 1 has shape (1, 2); expected one square matrix"),
     ("1/0", "'1/0'"), ("inf 0; 0 0", "'inf'"), ("1e999", ""), ("no.npy", "no.npy: No such file"),
     ("no.json", "no.json: No such file"),
 ])  # fmt: skip
@@ -114,3 +115,11 @@ def test_larger_matrices_show_their_kinds():
 def test_sentence_counts_equal_blocks():
     assert sentence(classify(nope(3))) == "Over a gap u, exp(uX) leaves a coordinate as it is (x3)."
     assert "does nothing" in sentence(classify(np.zeros((0, 0))))
+
+
+def test_a_large_matrix_fits_on_a_screen(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("x.npy", rope(128))
+    _, out, _ = run_command(capsys, "classify", "x.npy")
+    assert len(out.splitlines()) <= 24 and max(map(len, out.splitlines())) <= 80
+    assert "turns once in 6.283 to 5.441e+04 positions (x64)." in " ".join(out.split())

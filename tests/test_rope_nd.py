@@ -33,10 +33,11 @@ def close(got, want, dtype, angle=0.0, size=1.0):
 # Published models
 
 
+@each_isa
 @pytest.mark.parametrize("ops", OPS)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name, case", MODELS)
-def test_published_models(ops, name, case, dtype):
+def test_published_models(ops, name, case, dtype, isa):
     """Three axes of vision-language models, two of vision models: by apply_rope_nd and by a Rope."""
     assert len(MODELS) == 11 and case.rotary_offset == 0 and case.amplitude == 1 and not case.inverse
     for operand in ("q", "k"):
@@ -329,7 +330,9 @@ def test_shift_moves_turned_keys(rope, shape):
     one = np.full(tail, -20.5) if tail else -20.5
     each = normal(rows, *tail, seed=2) * 50
     for delta in (one, each):
-        np.testing.assert_allclose(rope.shift(cache, delta), rope.apply(k, p + delta), atol=1e-12)
+        got = rope.shift(cache, delta)
+        np.testing.assert_allclose(got, rope.apply(k, p + delta), atol=1e-12)
+        np.testing.assert_allclose(got, pe.reference.shift(rope, cache, delta), atol=1e-13)
     np.testing.assert_array_equal(rope.shift(cache, np.zeros(tail)), cache)
     moved = cache.copy()
     assert rope.shift(moved, one, out=moved) is moved

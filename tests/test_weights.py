@@ -5,7 +5,7 @@ import re
 import ml_dtypes
 import numpy as np
 import pytest
-from golden_cases import op_cases
+from golden_cases import arrays, op_cases
 
 import pe
 import pe.reference
@@ -83,6 +83,17 @@ def test_golden(ops, case):
     np.testing.assert_allclose(weights @ v, case.expect["out"], rtol=0, atol=1e-13 * largest)
 
 
+@pytest.mark.parametrize("ops", OPS)
+def test_golden_stages(ops):
+    """The four output modes of ONNX Attention: exact numbers, and those onnxruntime gives."""
+    stored = arrays("attention_onnx")
+    q, k, bias = (stored[name].astype(np.float64) for name in ("q", "k", "modes/bias"))
+    for mode, (stage, exact) in enumerate(zip(STAGES, ["raw", "capped", "biased", "probs"], strict=True)):
+        got = ops.attention_weights(q, k, softcap=2.0, bias=bias, stage=stage)
+        np.testing.assert_allclose(got, stored[f"modes/stage_{exact}"], rtol=0, atol=1e-14)
+        np.testing.assert_allclose(got, stored[f"modes/ort_mode{mode}"], rtol=0, atol=4e-6)
+
+
 def test_golden_cases_are_many():
     assert len(CASES) > 60
 
@@ -150,3 +161,33 @@ def test_a_row_that_sees_nothing():
 def test_bad_input(changes, error, words):
     with pytest.raises(error, match=re.escape(words)):
         pe.attention_weights(**({"q": normal(3, 4), "k": normal(5, 4)} | changes))
+
+
+@pytest.mark.parametrize("kind", ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"])
+def test_lengths_of_any_integer_type(kind):
+    """Fewer keys than queries: n - M is below 0, which an unsigned type cannot hold."""
+    q, k, v = normal(3, 2, 6, 4), normal(3, 2, 9, 4, seed=1), normal(3, 2, 9, 5, seed=2)
+    lengths = np.array([2, 0, 9])
+    for more in ({}, {"causal": True}, {"causal": True, "clock": np.linspace(0.0, 2.0, 9)}):
+        wanted = pe.reference.attention(q, k, v, kv_lengths=lengths, **more)
+        more["kv_lengths"] = lengths.astype(kind)
+        np.testing.assert_array_equal(pe.reference.attention(q, k, v, **more), wanted)
+        np.testing.assert_allclose(pe.attention(q, k, v, **more), wanted, rtol=0, atol=1e-13)
+        np.testing.assert_allclose(pe.attention_weights(q, k, **more) @ v, wanted, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("window", [np.array(3), np.int8(3), 10**400, (np.float32(2), None), (10**300, 1)])
+def test_windows_that_attention_takes(window):
+    q, k, v = normal(6, 4), normal(6, 4, seed=1), normal(6, 5, seed=2)
+    more = {"causal": True, "window": window}
+    np.testing.assert_allclose(pe.attention_weights(q, k, **more) @ v, pe.attention(q, k, v, **more), rtol=0,
+                               atol=1e-13)
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_is_not_finite_gives_nan_quietly():
+    q, k = normal(3, 4), normal(3, 4, seed=1)
+    q[1, 2] = np.inf
+    weights = pe.attention_weights(q, k, rope=pe.Rope(4))
+    np.testing.assert_array_equal(np.isnan(weights), np.isnan(pe.attention(q, k, np.eye(3), rope=pe.Rope(4))))
+    assert np.isnan(weights[1]).all() and np.isfinite(weights[[0, 2]]).all()

@@ -63,14 +63,18 @@ def _refuse_lazy(name, value):
 
 
 def values(name, value):
-    """Return the numbers an op works on in one of the four dtypes; integers become float64."""
+    """Return the numbers an op works on in one of the four dtypes.
+
+    Integers become float64, in a copy that leaves their broadcast axes unexpanded.
+    """
     array = to_array(name, value)
     dtype = array.dtype
     if dtype.type is np.uint16:
         raise TypeError(f"{name} has dtype uint16; bfloat16 bits? pass {name}.view(ml_dtypes.bfloat16), "
                         f"or {name}.astype(np.float64) for numbers")
     if dtype.kind in "iu":
-        return array.astype(np.float64)
+        once = array[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in array.strides)]
+        return np.broadcast_to(once.astype(np.float64), array.shape)
     if not is_value_dtype(dtype):
         raise TypeError(f"{name} has dtype {dtype}; expected {VALUE_DTYPES}, or integers, read as float64"
                         f"{_dtype_hint(name, array, value)}")

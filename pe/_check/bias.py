@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._scalars import amount
+from .._scalars import amount, shown
 from . import clocks, options
 from .arrays import VALUE_DTYPES, coefficients, fitting_index, is_value_dtype, plain, values
 from .out import target
@@ -103,10 +103,10 @@ def _result_dtype(dtype, out, own):
     if dtype is not None:
         try:
             asked = np.dtype(dtype)
-        except TypeError:
+        except (TypeError, ValueError):
             asked = None
         if asked is None or not is_value_dtype(asked):
-            raise TypeError(f"dtype is {asked or repr(dtype)}; expected {VALUE_DTYPES}")
+            raise TypeError(f"dtype is {asked or shown(dtype)}; expected {VALUE_DTYPES}")
         return asked.newbyteorder("=")
     if isinstance(out, np.ndarray) and is_value_dtype(out.dtype):
         return out.dtype.newbyteorder("=")

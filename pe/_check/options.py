@@ -19,7 +19,7 @@ def flag(name, value):
 
 def threads(num_threads):
     """Return an upper bound on the threads of one call, or None."""
-    return None if num_threads is None else min(integer("num_threads", num_threads, 1), 2**31 - 1)
+    return None if num_threads is None else min(integer("num_threads", num_threads, 1, math.inf), 2**31 - 1)
 
 
 def number(name, value):
@@ -64,7 +64,7 @@ def slopes(name, value, heads):
         raise TypeError(f"{name} is a function; expected numbers, one slope for each query head: call it, "
                         f"pe.alibi_slopes({heads})")
     if isinstance(value, bool | np.bool_ | str):
-        raise TypeError(f"{name} is {value!r}; expected numbers, one slope for each query head: "
+        raise TypeError(f"{name} is {shown(value)}; expected numbers, one slope for each query head: "
                         f"pe.alibi_slopes({heads})")
     return value
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._scalars import amount
+from .._scalars import amount, shown
 from .arrays import fitting_index, to_array
 
 LIMIT = 2**53       # beyond it float64 skips integers
@@ -38,7 +38,7 @@ def per_row(name, value, of, lead, axes=1, nd=False):
     several axes, or one and nd, the coordinates of a position are the last axis of value.
     """
     if is_scalar(value):
-        raise TypeError(f"{name} is {value!r}; expected np.arange(n) for n positions, [p] for one")
+        raise TypeError(f"{name} is {shown(value)}; expected np.arange(n) for n positions, [p] for one")
     array = numbers(name, value)
     nd = nd or axes > 1
     if nd and (array.ndim < 2 or array.shape[-1] != axes):
@@ -125,12 +125,15 @@ def _count(name, value):
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
         return None
     if value < 0:
-        raise ValueError(f"{name} is {value}; expected an int n >= 0 for 0..n-1, or an array of positions")
+        raise ValueError(f"{name} is {shown(value)}; expected an int n >= 0 for 0..n-1, or an array of "
+                         f"positions")
+    if value > LIMIT:
+        raise ValueError(f"{name} is {shown(value)}; expected at most 2^53 positions")
     return int(value)
 
 
 def _sequence(name, value):
     array = numbers(name, value)
     if array.ndim == 0:
-        raise TypeError(f"{name} is {value!r}; expected an int n for 0..n-1, or [p] for one position")
+        raise TypeError(f"{name} is {shown(value)}; expected an int n for 0..n-1, or [p] for one position")
     return array

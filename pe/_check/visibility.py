@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from .._scalars import amount, integer, shown
@@ -15,7 +17,8 @@ _INT64 = np.dtype(np.int64)
 def mask(mask, scores):
     """Return a mask of bool with one axis, two, or those of the scores, each equal or 1."""
     if isinstance(mask, str):
-        raise TypeError(f"mask is {mask!r}; expected an array of bool, True = may attend, or causal=True")
+        raise TypeError(f"mask is {shown(mask)}; expected an array of bool, True = may attend, or "
+                        f"causal=True")
     array = to_array("mask", mask)
     if array.dtype != np.bool_:
         raise TypeError(_mask_dtype(array, scores))
@@ -53,20 +56,21 @@ def window(window):
         left, right = (None if end is None else _distance(name, end) for name, end in ends)
         return left, False, right
     try:
-        count = integer("window", window, 1)
+        count = integer("window", window, 1, math.inf)
     except TypeError:
         raise TypeError(f"window is {shown(window)}; expected an int, the number of keys in reach "
                         f"with the query's own, or a pair (left, right) of distances") from None
     except ValueError:
-        raise ValueError(f"window is {window}; expected at least 1, the query's own key, or None for no "
-                         f"window") from None
+        raise ValueError(f"window is {shown(window)}; expected at least 1, the query's own key, or None for "
+                         f"no window") from None
     return float(min(count, 2**62)), True, None
 
 
 def _distance(name, value):
     distance = options.number(name, value)
     if distance < 0:
-        raise ValueError(f"{name} is {value}; expected a distance >= 0 (None: no bound on this side)")
+        raise ValueError(f"{name} is {shown(value)}; expected a distance >= 0 (None: no bound on "
+                         f"this side)")
     return distance
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .._scalars import shown
 from .arrays import values
 from .attention import attention
 
@@ -13,9 +14,9 @@ STAGES = ("scores", "softcapped", "biased", "weights")
 def attention_weights(q, k, stage, keywords):
     """Raise what attention would of q, k and its keywords, or what is wrong with stage."""
     if not isinstance(stage, str):
-        raise TypeError(f"stage is {stage!r}; expected one of {', '.join(map(repr, STAGES))}")
+        raise TypeError(f"stage is {shown(stage)}; expected one of {', '.join(map(repr, STAGES))}")
     if stage not in STAGES:
-        raise ValueError(f"stage is {stage!r}; expected one of {', '.join(map(repr, STAGES))}")
+        raise ValueError(f"stage is {shown(stage)}; expected one of {', '.join(map(repr, STAGES))}")
     k = values("k", k)
     nothing = np.broadcast_to(np.zeros(1, k.dtype), (*k.shape[:-1], 1))
     attention(q, k, nothing, **keywords, return_lse=False, out=None, num_threads=None)

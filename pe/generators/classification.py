@@ -13,6 +13,12 @@ from .defect import distance_to_defective
 from .names import ROWS, overall_row, row_of, shipped_in, sources_of
 from .to_ops import Ops, to_ops
 
+MOST_ROWS = 12
+"""Lines of the table up to which every pair of gamma and theta has its own; else a kind shares one."""
+
+NEAR_DEFECT = 32
+"""Size up to which the views tell the distance to defective, which costs n^2 searches."""
+
 
 @dataclass(frozen=True)
 class Block:
@@ -194,6 +200,11 @@ class Classification:
             With queries(q, positions), keys(k, positions) and scores(...), which are those of `encoding(X)`,
             and the arrays that go into `pe.apply_rope_nd`.
 
+        Raises
+        ------
+        ValueError
+            The basis is too nearly singular: in float64 its blocks are not X (from condition 1e6 to 1e7 on).
+
         Examples
         --------
         >>> from pe.generators import classify, encoding
@@ -207,7 +218,11 @@ class Classification:
         return to_ops(self)
 
     def summary(self) -> str:
-        """Table of the blocks, equal ones once, and what follows from them."""
+        """Table of the blocks, equal ones once, and what follows from them.
+
+        Where that is more than a screen, the blocks of a kind and size share a line with the range of each
+        number; `blocks` has them all.
+        """
         header = ("count", "kind", "gamma", "theta", "size", "half-life", "wavelength", "")
         table = [header, *self._rows()]
         widths = [max(len(line[i]) for line in table) for i in range(len(header))]
@@ -244,25 +259,19 @@ class Classification:
         return f"{name}: {self.stability}"
 
     def _rows(self) -> list[tuple[str, ...]]:
-        groups: Counter = Counter()
-        for b in self.blocks:
-            doubt = (
-                ""
-                if b.certain
-                else "uncertain" + (": or " + ", ".join(b.alternatives) if b.alternatives else "")
+        return [
+            (
+                str(len(alike)),
+                alike[0].kind,
+                span(b.gamma for b in alike),
+                span(b.theta for b in alike),
+                str(alike[0].size),
+                span(b.half_life for b in alike),
+                span(b.wavelength for b in alike),
+                _doubt(alike[0]),
             )
-            groups[
-                (
-                    b.kind,
-                    f"{b.gamma:.6g}",
-                    f"{b.theta:.6g}",
-                    str(b.size),
-                    f"{b.half_life:.6g}",
-                    f"{b.wavelength:.6g}",
-                    doubt,
-                )
-            ] += 1
-        return [(str(count), *cells) for cells, count in groups.items()]
+            for alike in grouped(self.blocks)
+        ]
 
     def _remarks(self) -> list[str]:
         remarks = []
@@ -281,6 +290,34 @@ class Classification:
             )
         if self.scaling_sensitive:
             remarks.append("scaling sensitive: other units for single coordinates change the answer")
+        if self.rtol:
+            remarks.append(f"read to {self.rtol:.1e} of ||X||; backward error {self.backward_error:.2g}")
+        if 2 <= len(self.generator) <= NEAR_DEFECT and not self.is_defective:
+            remarks.append(f"the nearest defective matrix is at most {self.distance_to_defective:.2g} away")
         if self.shipped_in:
             remarks.append("shipped in: " + ", ".join(self.shipped_in))
         return remarks
+
+
+def grouped(blocks) -> list[list[Block]]:
+    """Blocks that share a line, in order: equal to six digits or, if those are many, of a kind and size."""
+    equal: dict[tuple, list[Block]] = {}
+    alike: dict[tuple, list[Block]] = {}
+    for b in blocks:
+        same = b.kind, b.size, _doubt(b)
+        equal.setdefault((*same, f"{b.gamma:.6g}", f"{b.theta:.6g}"), []).append(b)
+        alike.setdefault(same, []).append(b)
+    return list((alike if len(equal) > MOST_ROWS else equal).values())
+
+
+def span(values) -> str:
+    """One number, or the range of several."""
+    values = sorted(values)
+    low, high = f"{values[0]:.6g}", f"{values[-1]:.6g}"
+    return low if low == high else f"{values[0]:.4g} to {values[-1]:.4g}"
+
+
+def _doubt(block: Block) -> str:
+    if block.certain:
+        return ""
+    return "uncertain" + (": or " + ", ".join(block.alternatives) if block.alternatives else "")

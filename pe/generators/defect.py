@@ -29,7 +29,8 @@ def distance_to_defective(X: np.ndarray) -> float:
     n = len(X)
     if n < 2:
         return np.inf
-    T = schur(np.asarray(X, dtype=complex), output="complex")[0]
+    exponent = int(np.frexp(np.max(np.abs(X)))[1])  # so that the gaps of 1e308 do not overflow
+    T = schur(np.ldexp(X, -exponent).astype(complex), output="complex")[0]
     eigenvalues = T.diagonal()
     gaps = np.abs(eigenvalues[:, None] - eigenvalues[None, :])
     nearest = np.argsort(gaps, axis=1)[:, 1 : 1 + (n if n <= 16 else NEIGHBOURS)]
@@ -50,4 +51,4 @@ def distance_to_defective(X: np.ndarray) -> float:
         around = (max(POINTS[at] - 1 / 16, 0.0), min(POINTS[at] + 1 / 16, 1.0))
         top = minimize_scalar(lambda x, i=i, j=j: -height(i, j, x), bounds=around, method="bounded")
         best = min(best, max(coarse, -float(top.fun)))
-    return best
+    return float(np.ldexp(best, exponent))

@@ -93,11 +93,21 @@ def _slid(x, slots, times, sign):
 
 
 def to_ops(answer) -> Ops:
-    """Lay out the blocks of a Classification: planes for what turns or fades, then the rest."""
+    """Lay out the blocks of a Classification: planes for what turns or fades, then the rest.
+
+    Raises ValueError where P J P^-1 is not X in float64: the planes would give another score.
+    """
     P = answer.basis
     if not np.all(np.isfinite(P)):
         raise ValueError("the basis of this answer is not readable in float64")
     inverse = np.linalg.inv(P) if P.size else P
+    size = float(np.linalg.norm(answer.generator))
+    miss = float(np.linalg.norm(P @ answer.jordan @ inverse - answer.generator))
+    if miss > max(1e-6, 10 * answer.rtol) * size:
+        raise ValueError(
+            f"the blocks found miss X by {miss / size:.1e} of its norm in this basis, whose condition number "
+            f"is {answer.cond:.1e}: no planes and slides give its score in float64"
+        )
     chains = [np.array(b.indices).reshape(b.size, -1) for b in answer.blocks]
     moving = [bool(b.theta or b.gamma) for b in answer.blocks]
     planes = [

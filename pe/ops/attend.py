@@ -52,7 +52,8 @@ def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, scale: float | None =
     mask : array_like of bool, shape (N,), (M, N) or (..., H, M, N), each axis equal or 1
         True = may attend. A row that may attend to nothing gives 0.
     bias : array_like, broadcastable to (..., H, M, N)
-        Added to the scaled scores; -inf hides a key.
+        Added to the scaled scores; -inf hides a key. Integers are read as float64, in a copy of what does not
+        repeat.
     alibi_slopes, decay_rate : float or array_like, shape (H,)
         Penalty on |t - s|, finite and >= 0, one for each query head. The two are the same thing under two
         names and add up, unless there is a clock; see `alibi_bias` and `decay_bias`.

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import _check
+from .._check.arrays import to_array
 from .._keywords import explain_keywords
 from ..rope import Rope
 
@@ -56,6 +59,11 @@ q_positions, k_positions, kv_lengths
     --------
     attention : ``attention_weights(q, k, ...) @ v`` without the M x N array.
 
+    References
+    ----------
+    Vaswani, A. et al. (2017). Attention Is All You Need. arXiv:1706.03762, equation 1; for each keyword,
+    those of `attention`.
+
     Examples
     --------
     >>> import numpy as np
@@ -77,4 +85,16 @@ q_positions, k_positions, kv_lengths
                 "sinks": sinks, "segments": segments, "rope": rope, "q_positions": q_positions,
                 "k_positions": k_positions, "kv_lengths": kv_lengths}
     _check.attention_weights(q, k, stage, keywords)
-    return reference.attention_weights(q, k, stage=stage, **keywords)
+    keywords = {name: _read(name, value) for name, value in keywords.items()}
+    with np.errstate(all="ignore"):
+        return reference.attention_weights(to_array("q", q), to_array("k", k), stage=stage, **keywords)
+
+
+def _read(name, value):
+    """Return what a caller gave `attention` as the arrays and numbers that the twin reads."""
+    if value is None or name in ("scale", "causal", "softcap", "rope"):
+        return value
+    if name == "window":
+        return value if isinstance(value, tuple | list) else min(operator.index(value), 2**62)
+    pair = isinstance(value, tuple) and name in ("clock", "segments")
+    return tuple(to_array(name, part) for part in value) if pair else to_array(name, value)

@@ -78,17 +78,36 @@ def fence(say):
     ]
     say.text("""pe.generators.check_encoding takes any score(q, k, t, s), tries the three assumptions
         in turn, and recovers X where all hold. A dash is a question that was not reached:""")
-    rows = []
+    rows, counterexamples = [], []
     for name, score in scores:
         report = generators.check_encoding(score)
         kinds = ", ".join(report.classification.kinds) if report.inside else "none"
         rows.append([name, *_until_the_first_no(report), kinds])
+        if not report.inside:
+            counterexamples.append([name, _counterexample(report.counterexample)])
     say.table(["score", "linear", "relative", "continuous", "generator"], rows)
+    say.text("""Each NO comes with values that show it, found at small positions first:""")
+    say.table(["score", "counterexample"], counterexamples)
     say.notice("""everything that passes is made of the rows you know, and recovered from values alone.
         RoPE with ALiBi is one generator with ten coordinates, eight that turn and two that slide.""")
     say.careful("""log distance is linear in q and k, but no finite number of coordinates produces it
         as a map of the query times a map of the key, and |t - s| is two slides glued at 0: linear fails
         in that sense, and last. A gate that moves the clock rather than the score stays inside.""")
+
+
+def _counterexample(seen):
+    """Say in one line what check_encoding found."""
+    if "scores" in seen:
+        return "t, s = {} and {}: {:.3f}, {:.3f}".format(seen["at t, s"], seen["shifted to"], *seen["scores"])
+    if "sum of parts" in seen:
+        return f"whole {seen['score']:.3f}, sum of parts {seen['sum of parts']:.3f}"
+    if "jump" in seen:
+        return f"jumps by {seen['jump']:.2g} at gap {seen['gap']:g}"
+    if "difference" in seen:
+        return f"X of keys behind misses by {seen['difference']:.2g} at gap {seen['gap']:g}"
+    if "gap" in seen:
+        return f"no score at gap {seen['gap']:g}"
+    return f"{seen['coordinates tried']} coordinates leave {seen['relative error left']:.0e}"
 
 
 def _until_the_first_no(report):
