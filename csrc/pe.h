@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* NumPy 2 allows 64 axes; every strided loop below is sized for it. */
 #define PE_MAX_AXES 64
@@ -41,9 +42,16 @@ typedef struct {
     ptrdiff_t heads; /* 1: every head alike; else a row of freqs for each (the axis two before the last) */
     bool half;
     double amplitude;
-    const double *freqs; /* (axes, heads, L), C order */
-    const double *rate;  /* (axes, L) or NULL: plane l is multiplied by exp(-sum_a rate[a, l] * position[a]) */
+    const char *freqs; /* (axes, heads, L) float64, C order, perhaps unaligned */
+    const char *rate;  /* (axes, L) likewise, or NULL: plane l is multiplied by exp(-sum_a rate[a, l] * position[a]) */
 } pe_plan;
+
+/* Element i of such an array. */
+static inline double pe_double_at(const char *doubles, ptrdiff_t i) {
+    double x;
+    memcpy(&x, doubles + i * (ptrdiff_t)sizeof x, sizeof x);
+    return x;
+}
 
 #define PE_MAX_POSITION_AXES 8
 

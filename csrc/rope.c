@@ -83,7 +83,7 @@ static void fade_angles(const pe_plan *plan, bool inverse, bool is_double, const
                         void *sin) {
     for (ptrdiff_t l = 0; l < plan->planes; l++) {
         double faded = 0;
-        for (int a = 0; a < plan->axes; a++) faded += plan->rate[a * plan->planes + l] * position[a];
+        for (int a = 0; a < plan->axes; a++) faded += pe_double_at(plan->rate, a * plan->planes + l) * position[a];
         const double size = exp(inverse ? faded : -faded);
         if (is_double) {
             ((double *)cos)[l] *= size, ((double *)sin)[l] *= size;

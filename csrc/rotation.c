@@ -18,7 +18,7 @@ bool pe_make_turns(const pe_plan *plan, bool inverse, pe_turns *turns) {
     double *low = high + n;
     for (ptrdiff_t row = 0; row < plan->axes * plan->heads; row++)
         for (ptrdiff_t l = 0; l < plan->planes; l++) {
-            const double w = plan->freqs[row * plan->planes + l];
+            const double w = pe_double_at(plan->freqs, row * plan->planes + l);
             const ptrdiff_t at = row * turns->padded + l;
             high[at] = w * inverse_2pi;
             turns->highest = fmax(turns->highest, fabs(high[at]));

@@ -163,8 +163,8 @@ def test_positive_numbers(each, key):
 
 @pytest.mark.parametrize("each, key", [("decay", "q_positions"), ("alibi", "k_positions"),
                                        ("angles", "positions"), ("sinusoidal", "dim"), ("grid", "height"),
-                                       ("grid", "more"), ("grid", "prefix"), ("slopes", "n_heads"), ("cache", "seq_len"),
-                                       ("cache", "head_dim"), ("Rope", "dim")])
+                                       ("grid", "more"), ("grid", "prefix"), ("slopes", "n_heads"),
+                                       ("cache", "seq_len"), ("cache", "head_dim"), ("Rope", "dim")])
 def test_counts_beyond_every_memory(each, key):
     for value in (2**53 + 1, 2**70, 10**400, 10**9999):
         assert "at most" in refusal(each, key, value)
