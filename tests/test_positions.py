@@ -1,7 +1,6 @@
 """Positions of grids, padded batches and packed rows; clocks; the sinusoidal table."""
 
 import doctest
-import inspect
 
 import ml_dtypes
 import mpmath
@@ -162,17 +161,6 @@ def test_sinusoidal_turns_as_a_rope_does_backwards():
 
 
 # The twins
-
-
-@pytest.mark.parametrize("name", ["positions_from_mask", "positions_from_lengths", "clock", "sinusoidal",
-                                  "shift"])
-def test_signatures_are_those_of_the_twins(name):
-    def form(function):
-        return [(p.name, p.kind, p.default) for p in inspect.signature(function).parameters.values()]
-
-    ours, twin = getattr(pe, name, pe.Rope.shift), getattr(pe.reference, name)
-    method = name == "shift"                                # whose first argument is the rope
-    assert form(ours)[method:] == form(twin)[method:]
 
 
 @pytest.mark.parametrize("shape", [(0,), (1,), (7,), (3, 5), (2, 3, 8), (2, 0)])
