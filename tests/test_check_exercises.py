@@ -1,6 +1,7 @@
 """The checks of the exercises: solutions get a tick, blanks and typical mistakes the hint meant for them."""
 
 import inspect
+import os
 import subprocess
 import sys
 
@@ -184,5 +185,5 @@ def test_checks_load_no_notebook_and_no_plotting():
     code = ("import sys, pe; assert 'pe.check' not in sys.modules; pe.check.nb1_ex2(7);"
             "assert not {'IPython', 'matplotlib', 'scipy', 'nbformat'} & set(sys.modules)")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False,
-                          env={"PYTHONIOENCODING": "utf-8"})
+                          env=os.environ | {"PYTHONIOENCODING": "utf-8"})
     assert done.returncode == 0 and done.stdout.startswith("✓ "), done.stderr
