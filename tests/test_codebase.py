@@ -208,7 +208,7 @@ def test_readme_commands_and_files_exist():
         assert set(extra.split(",")) <= set(PROJECT["optional-dependencies"])
     for module in re.findall(r"python -m ([\w.]+)", README):
         ours = ROOT / module.replace(".", "/") / "__main__.py"
-        assert ours.exists() or module in ("venv", "pip", "pytest")
+        assert ours.exists() or module in ("venv", "pip", "pytest", "timeit")
     for target in re.findall(r"\]\(([^)#:]+)\)|srcset=\"([^\":]+)\"|src=\"([^\":]+)\"", README):
         assert (ROOT / next(filter(None, target))).exists(), target
     for name in re.findall(r"`pe\.([a-z_]\w*)", README):
