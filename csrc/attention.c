@@ -61,6 +61,7 @@ static void set_slope(const pe_attention_job *job, char *reals, int lane, double
 
 static void turn(const pe_attention_job *job, const double *position, char *row, const pe_attention_scratch *w) {
     job->k->sincos_row(&job->turns, position, w->cos, w->sin);
+    row += job->p->plan.offset * job->k->size;
     pe_turn_row(job->k, &job->p->plan, row, w->cos, w->sin, row, false);
 }
 

@@ -72,7 +72,7 @@ static PyObject *py_apply_rope(PyObject *self, PyObject *const *a, Py_ssize_t n)
     if (p.plan.heads > 1 && (lead < 2 || axis_size(a[0], lead - 2) != p.plan.heads)) return pe_not_plain();
     ptrdiff_t shape[PE_MAX_AXES];
     for (int i = 0; i < lead; i++) shape[i] = axis_size(a[0], i);
-    if (2 * p.plan.planes > axis_size(a[0], lead)) return pe_not_plain();
+    if (pe_turned_end(&p.plan) > axis_size(a[0], lead)) return pe_not_plain();
     for (int i = 0; i < p.plan.axes; i++) {
         PyObject *position = PyTuple_GetItem(a[1], i);
         if (!read_positions(position, lead, shape, &p.positions[i])) return pe_not_plain();

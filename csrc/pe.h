@@ -33,11 +33,12 @@ static inline ptrdiff_t pe_itemsize(pe_dtype t) {
 /* 16-bit and float32 values are computed in float32, float64 in float64. */
 static inline bool pe_is_double(pe_dtype values) { return values == PE_F64; }
 
-/* How the 2L rotated coordinates of a row are paired into planes, and by what they turn: plane l turns by
- * sum_a positions[a] * freqs[a, l], and is multiplied by the amplitude. The 2L coordinates are `blocks` equal
- * runs; within a run of 2w, interleaved pairs (2l, 2l+1), half pairs (l, l+w). */
+/* How the 2L rotated coordinates of a row, from `offset` on, are paired into planes, and by what they turn: plane l
+ * turns by sum_a positions[a] * freqs[a, l], and is multiplied by the amplitude. The 2L coordinates are `blocks`
+ * equal runs; within a run of 2w, interleaved pairs (2l, 2l+1), half pairs (l, l+w). */
 typedef struct {
     ptrdiff_t planes; /* L */
+    ptrdiff_t offset;
     int axes, blocks;
     ptrdiff_t heads; /* 1: every head alike; else a row of freqs for each (the axis two before the last) */
     bool half;
@@ -45,6 +46,9 @@ typedef struct {
     const char *freqs; /* (axes, heads, L) float64, C order, perhaps unaligned */
     const char *rate;  /* (axes, L) likewise, or NULL: plane l is multiplied by exp(-sum_a rate[a, l] * position[a]) */
 } pe_plan;
+
+/* The coordinate where those that turn end. */
+static inline ptrdiff_t pe_turned_end(const pe_plan *plan) { return plan->offset + 2 * plan->planes; }
 
 /* Element i of such an array. */
 static inline double pe_double_at(const char *doubles, ptrdiff_t i) {

@@ -150,7 +150,7 @@ static bool read_options(PyObject *const *a, PyObject *const *o, int scores_ndim
             return false;
     }
     if (o[PLAN] != Py_None) {
-        if (!pe_read_plan(o[PLAN], &p->plan) || p->plan.heads != 1 || p->plan.rate || 2 * p->plan.planes > p->D)
+        if (!pe_read_plan(o[PLAN], &p->plan) || p->plan.heads != 1 || p->plan.rate || pe_turned_end(&p->plan) > p->D)
             return false;
         p->rotate = true;
     }

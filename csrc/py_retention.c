@@ -112,7 +112,7 @@ static bool read_options(PyObject *const *o, double *numbers, pe_retention_param
     }
     if (o[PLAN] == Py_None) return true;
     if (!pe_read_plan(o[PLAN], &p->plan) || p->plan.heads != 1 || p->plan.rate) return false;
-    if (2 * p->plan.planes > p->D) return false;
+    if (pe_turned_end(&p->plan) > p->D) return false;
     if (!PyTuple_Check(o[POSITIONS]) || PyTuple_Size(o[POSITIONS]) != p->plan.axes) return false;
     for (int axis = 0; axis < p->plan.axes; axis++) {
         PyObject *of_axis = PyTuple_GetItem(o[POSITIONS], axis);

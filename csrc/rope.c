@@ -126,15 +126,17 @@ static void make_angles(const job_t *job, ptrdiff_t index, char *cos, char *sin)
 static void turn_row(const job_t *job, const char *x, const char *cos, const char *sin, char *row, char *out) {
     const pe_real_kernels *k = job->k;
     const pe_plan *plan = &job->p->plan;
-    const ptrdiff_t item = pe_itemsize(job->dtype), turned = 2 * plan->planes * item;
+    const ptrdiff_t item = pe_itemsize(job->dtype), from = plan->offset * item, end = pe_turned_end(plan) * item;
     if (item == k->size) {
-        pe_turn_row(k, plan, x, cos, sin, out, job->stream);
+        pe_turn_row(k, plan, x + from, cos, sin, out + from, job->stream);
     } else { /* 16-bit: widen, turn in scratch, round once */
-        k->load_row(job->dtype, 2 * plan->planes, x, row);
+        k->load_row(job->dtype, 2 * plan->planes, x + from, row);
         pe_turn_row(k, plan, row, cos, sin, row, false);
-        k->store_row(job->dtype, 2 * plan->planes, row, out);
+        k->store_row(job->dtype, 2 * plan->planes, row, out + from);
     }
-    if (out != x && turned < job->row_bytes) memcpy(out + turned, x + turned, (size_t)(job->row_bytes - turned));
+    if (out == x) return;
+    if (from) memcpy(out, x, (size_t)from);
+    if (end < job->row_bytes) memcpy(out + end, x + end, (size_t)(job->row_bytes - end));
 }
 
 static void rope_task(const void *context, ptrdiff_t task, void *scratch) {
@@ -197,7 +199,8 @@ static ptrdiff_t clamp(ptrdiff_t x, ptrdiff_t low, ptrdiff_t high) { return x < 
 
 /* Stores past the cache need 16-byte alignment: of every row, and of both halves of a run. */
 static bool may_stream(const pe_rope_params *p) {
-    ptrdiff_t low = (ptrdiff_t)(uintptr_t)p->out.data | p->plan.planes / p->plan.blocks * pe_itemsize(p->x.dtype);
+    const ptrdiff_t item = pe_itemsize(p->x.dtype);
+    ptrdiff_t low = (ptrdiff_t)(uintptr_t)p->out.data | p->plan.planes / p->plan.blocks * item | p->plan.offset * item;
     for (int i = 0; i < p->ndim - 1; i++) low |= p->shape[i] > 1 ? p->out.stride[i] : 0;
     return low % 16 == 0;
 }

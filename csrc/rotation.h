@@ -12,7 +12,7 @@ static inline ptrdiff_t pe_padded(const pe_plan *plan) {
     return (plan->planes + PE_ANGLE_PAD - 1) / PE_ANGLE_PAD * PE_ANGLE_PAD;
 }
 
-/* the first 2L reals of x, turned into out (which may be x); stream: past the cache */
+/* the 2L turned reals of a row, x, into out (which may be x); stream: past the cache */
 static inline void pe_turn_row(const pe_real_kernels *k, const pe_plan *plan, const char *x, const char *cos,
                                const char *sin, char *out, bool stream) {
     const int runs = plan->half ? plan->blocks : 1; /* adjacent pairs do not see where a run ends */

@@ -3,7 +3,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 _Array = NDArray[Any]
-_Plan = tuple[_Array, int, int, float] | tuple[_Array, int, int, float, _Array | None]
+# freqs, half, blocks, amplitude, offset, and where planes fade, their rate
+_Plan = tuple[_Array, int, int, float, int] | tuple[_Array, int, int, float, int, _Array]
 
 # Each op returns NotImplemented, having written nothing, when its arguments are not plain (see pe._check).
 def apply_rope(

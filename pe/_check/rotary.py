@@ -112,7 +112,7 @@ def _plan(dim, rope, freqs, base, layout, rotary_dim):
         return Rope(max(dim, 1), freqs=freqs, layout=layout, rotary_dim=rotary_dim)._plan
     base = None if base is None else positive("base", base)
     if dim == 0:
-        return np.empty((1, 0)), int(layout == "half"), 1, 1.0
+        return np.empty((1, 0)), int(layout == "half"), 1, 1.0, 0
     if dim % 2 and rotary_dim is None:
         part = f", or rotary_dim={dim - 1} to turn all coordinates but the last" if dim > 1 else ""
         raise ValueError(f"x has D = {dim}, which does not divide into pairs; pass an even D{part}")
@@ -183,4 +183,4 @@ def _axial(freqs, layout):
     """Lay out rows for pos_x and pos_y: the first L/2 planes follow pos_x, the last L/2 follow pos_y."""
     x, y = np.broadcast_to(freqs, (2, np.shape(freqs)[-1]))
     still = np.zeros_like(x)
-    return np.ascontiguousarray([[*x, *still], [*still, *y]], np.float64), int(layout == "half"), 2, 1.0
+    return np.ascontiguousarray([[*x, *still], [*still, *y]], np.float64), int(layout == "half"), 2, 1.0, 0

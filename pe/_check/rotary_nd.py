@@ -21,7 +21,7 @@ def apply_rope_nd(x, positions, freqs, layout, rate, inverse, out, num_threads):
     freqs = _freqs(freqs, x.shape)
     axes, planes = freqs.shape[0], freqs.shape[-1]
     points = per_row("positions", positions, "x", x.shape[:-1], axes, nd=True)
-    plan = freqs, half, 1, 1.0
+    plan = freqs, half, 1, 1.0, 0
     if rate is not None:
         rate = _rate(rate, axes, planes)
         _stay_finite(rate, points, np.float64 if x.dtype == np.float64 else np.float32)
