@@ -17,12 +17,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import platform
 import sys
 import time
 from pathlib import Path
 
-from .report import LEGEND, heading, judge, lines, short, verdict
+from .report import LEGEND, behind, heading, judge, lines, short, verdict
 from .table import SECTIONS, TABLE, WORDS, choose
 
 
@@ -38,7 +39,9 @@ def parse(arguments: list[str] | None) -> tuple[argparse.ArgumentParser, argpars
     parser.add_argument("names", nargs="*", metavar="op", help="of " + ", ".join(names))
     parser.add_argument("--quick", action="store_true", help="only the rows that decide, fewer seconds each")
     parser.add_argument("--json", type=Path, metavar="FILE", help="where to write the numbers")
+    parser.add_argument("--chart", type=Path, metavar="FILE", help="where to draw them (.png; matplotlib)")
     parser.add_argument("--threads", type=int, nargs="+", metavar="N", help="default: 1 and 2")
+    parser.add_argument("--busy", type=int, default=0, metavar="N", help="keep N processes busy meanwhile")
     options = parser.parse_args(arguments)
     if unknown := [name for name in options.names if name not in names]:
         parser.error(f"no op or section named {', '.join(unknown)}; there are {', '.join(names)}")
@@ -50,7 +53,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser, options = parse(arguments)
     import pe
 
-    from . import calls, measure, peers, yard
+    from . import calls, chart, measure, peers, yard
 
     available = pe.get_num_threads()
     threads = sorted(set(options.threads or [n for n in (1, 2) if n <= available]))
@@ -62,7 +65,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"benchmarks: {error}", file=sys.stderr)
         return 2
 
-    versions = peers.describe()
+    versions, names = peers.describe(), peers.installed(options.quick)
     machine = {
         "cpu": cpu_name(),
         "threads": available,
@@ -73,6 +76,9 @@ def main(arguments: list[str] | None = None) -> int:
     }
     print("\n".join(f"{name:12} {value}" for name, value in machine.items()))
     print(LEGEND)
+    neighbours = [multiprocessing.Process(target=spin, daemon=True) for _ in range(options.busy)]
+    for process in neighbours:
+        process.start()
     began, results = time.perf_counter(), []
     chosen = choose(options.names, options.quick)
     for section, title in SECTIONS.items():
@@ -80,25 +86,40 @@ def main(arguments: list[str] | None = None) -> int:
         if not rows:
             continue
         width = max(len(short(case.label, section)) for case in rows)
-        print(f"\n{title}\n{heading(section, width, list(versions))}")
+        print(f"\n{title}\n{heading(section, width, names)}")
         for case in rows:
             try:
-                result = measure.measure(case, threads, yardsticks, seconds=0.4 if options.quick else 1.5)
+                seconds = 0.4 if options.quick else 1.5
+                result = measure.measure(case, threads, yardsticks, names, seconds=seconds)
             except calls.Unavailable as reason:
                 print(f"  {short(case.label, section):{width}}  not measured: {reason}")
                 continue
             results.append(result)
-            print("\n".join(lines(result, width, list(versions))), flush=True)
+            print("\n".join(lines(result, width, names)), flush=True)
+    for process in neighbours:
+        process.terminate()
     floors = [floor for case in chosen for floor in judge(case, results)]
     if floors:
         print("\nfloors")
         print("\n".join(verdict(floor) for floor in floors))
+    if slower := behind(results):
+        print("\nbehind a peer")
+        print("\n".join(slower))
     print(f"\n{len(results)} rows in {time.perf_counter() - began:.0f} s")
     if options.json:
         report = {"machine": machine, "quick": options.quick, "floors": floors, "cases": results}
         options.json.write_text(json.dumps(report, indent=1) + "\n")
         print(f"written: {options.json}")
+    if options.chart:
+        chart.draw(machine, results, options.chart)
+        print(f"written: {options.chart}")
     return 0
+
+
+def spin() -> None:
+    """A busy neighbour."""
+    while True:
+        pass
 
 
 def cpu_name() -> str:

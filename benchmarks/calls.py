@@ -6,9 +6,11 @@ Everything that does not depend on the values (masks, tables, outputs) is made h
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -34,7 +36,15 @@ def dtype_of(name: str) -> np.dtype:
     return np.dtype(ml_dtypes.bfloat16)
 
 
-WINDOW, SOFTCAP = 256, 50.0  # for the rows that ask for one
+SOFTCAP = 50.0  # for the rows that ask for one
+
+
+def optional(name: str) -> Any:
+    """The module, or None; an install that misses a shared library counts as absent."""
+    try:
+        return importlib.import_module(name)
+    except (ImportError, OSError):
+        return None
 
 
 @lru_cache(maxsize=4)
@@ -246,7 +256,7 @@ def attention_call(problem: Problem, keywords: dict) -> Call:
     if has("bias"):
         keywords["bias"] = problem.dense_bias
     if has("window"):
-        keywords["window"] = WINDOW
+        keywords["window"] = problem.case.window
     if has("segments"):
         keywords["segments"] = problem.segments
     if has("lengths"):  # the queries stay where they are, beside all keys
@@ -385,7 +395,7 @@ def dense_bias(problem: Problem) -> np.ndarray:
     if has("causal"):
         added = np.where(gap >= 0, added, -np.inf)
     if has("window"):
-        added = np.where(gap < WINDOW, added, -np.inf)
+        added = np.where(gap < problem.case.window, added, -np.inf)
     if has("segments"):
         added = np.where(problem.segments[:, None] == problem.segments, added, -np.inf)
     if has("lengths"):

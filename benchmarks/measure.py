@@ -87,7 +87,13 @@ def check_agreement(case: Case, lanes: dict[str, Lane]) -> float | None:
 
 
 def measure(
-    case: Case, threads: list[int], yard: Yard, *, repetitions: int = 15, seconds: float = 1.0
+    case: Case,
+    threads: list[int],
+    yard: Yard,
+    peers: list[str],
+    *,
+    repetitions: int = 15,
+    seconds: float = 1.0,
 ) -> dict:
     """Measure a case on every number of threads; the dict is what the JSON holds.
 
@@ -101,7 +107,9 @@ def measure(
     clocks = {
         n: time.thread_time if n == 1 and case.section != "small" else time.perf_counter for n in threads
     }
-    lanes = {n: {name: Lane(call, clocks[n]) for name, call in calls(problem, n).items()} for n in threads}
+    lanes = {
+        n: {name: Lane(call, clocks[n]) for name, call in calls(problem, n, peers).items()} for n in threads
+    }
     yards: dict[int, list[float]] = {n: [] for n in threads}
     difference = check_agreement(case, lanes[threads[0]])
     for n in threads:

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from .peers import ATTENTION_ONLY
 from .table import Case
 
 LEGEND = """
 Values are float32 unless the row says otherwise.
 share    of what this processor can do, median / best: multiply-adds, or copy, write, read at the same size
-x peer   how many times longer the peer takes, median of ratios; "plain" is the attention without its extras,
-         or beside retention
+x peer   how many times longer the peer takes, median of ratios; "plain" is the attention without its extras
+         (in decode: on a float32 cache), or beside retention; mha and gqa are MultiHeadAttention and
+         GroupQueryAttention of onnxruntime
 speedup  how many times faster than on one thread, median / best"""
 
-COLUMN = {"plain": "x plain", "numpy": "x numpy", "torch": "x torch", "onnxruntime": "x onnx"}
+ATTENTION = ("full", "causal", "variants", "decode")  # sections
 
 
 def columns(section: str, peers: list[str]) -> list[str]:
     """The peers that can appear in a section."""
-    if section in ("variants", "retention"):
-        return ["plain", *peers]
-    return [name for name in peers if section != "bias" or name != "onnxruntime"]
+    found = [name for name in peers if name not in ATTENTION_ONLY or section in ATTENTION]
+    if section == "bias":
+        found = [name for name in found if name != "onnxruntime"]
+    return ["plain", *found] if section in ("variants", "decode", "retention") else found
 
 
 def short(label: str, section: str) -> str:
@@ -28,7 +31,7 @@ def short(label: str, section: str) -> str:
 
 def heading(section: str, width: int, peers: list[str]) -> str:
     """The line above a table."""
-    names = "".join(f"{COLUMN[name]:>9}" for name in columns(section, peers))
+    names = "".join(f"{'x ' + name.removesuffix('runtime'):>9}" for name in columns(section, peers))
     return f"  {'':{width}} threads      time          rate                share{names}      speedup"
 
 
@@ -65,18 +68,27 @@ def judge(case: Case, results: list[dict]) -> list[dict]:
     """Hold a row against its floors; the best decides, because company on a machine only slows down."""
     runs: dict = next((result["runs"] for result in results if result["label"] == case.label), {})
     found = []
+    names = {"share": f"share of {case.yardstick}", "speedup": "speedup over one thread"}
     for measure, threads, least in case.floors:
         run = runs.get(threads, {})
-        got = run.get("peers", {}).get("plain", {}).get("ratio") if measure == "plain" else run.get(measure)
-        what = {
-            "share": f"share of {case.yardstick}",
-            "speedup": "speedup over one thread",
-            "plain": "times as fast as attention",
-        }[measure]
+        got = run.get(measure) if measure in names else run.get("peers", {}).get(measure, {}).get("ratio")
+        what = names.get(measure, f"times as fast as {measure}")
         met = None if got is None else got["best"] >= least
         about = {"case": case.label, "what": what, "threads": threads, "floor": least}
         found.append({**about, "measured": got, "met": met})
     return found
+
+
+def behind(results: list[dict]) -> list[str]:
+    """One line for every row and peer that is faster than `pe` both in its best time and in the median."""
+    return [
+        f"  {result['label']}, {threads} threads: {name} {peer['ratio']['best']:.2f} best, "
+        f"{peer['ratio']['median']:.2f} median"
+        for result in results
+        for threads, run in result["runs"].items()
+        for name, peer in run["peers"].items()
+        if name != "plain" and max(peer["ratio"].values()) < 1
+    ]
 
 
 def verdict(floor: dict) -> str:

@@ -6,7 +6,7 @@ A row names an op, the shape of its first operand and a few words from `WORDS` t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 SECTIONS = {
     "full": "attention, every query sees every key",
@@ -25,7 +25,7 @@ WORDS = {
     "decay": "decay_rate= given",
     "mask": "a dense bool mask (M, N), three quarters true",
     "bias": "a dense float32 bias (M, N)",
-    "window": "window=256: a query sees the last 256 keys",
+    "window": "a query sees the last 256 keys; 512 from 4096 keys on",
     "segments": "two packed texts of equal length",
     "lengths": "kv_lengths= given: the last quarter of the keys is not filled yet",
     "clock": "clock= given: a decay by learned time",
@@ -52,9 +52,9 @@ class Case:
     """One row.
 
     shape is (B, H, M, D) of q or x, (H, M, N) of a bias, or that of what a function of NumPy alone takes or
-    gives (`functions.py`); keys is (K, N), the heads and length of k and v
-    where they differ from those of q; floors are (measure, threads, least value), measure "share",
-    "speedup" or "plain", the speed relative to the plain attention.
+    gives (`functions.py`); keys is (K, N), the heads and length of k and v where they differ from those of q;
+    floors are (measure, threads, least value): "share" of the yardstick, "speedup" over one thread, or a
+    column, the speed relative to that peer or to the plain attention.
     """
 
     section: str
@@ -84,6 +84,13 @@ class Case:
         return self.keys or (self.shape[1], self.shape[2])
 
     @property
+    def window(self) -> int | None:
+        """Keys a query sees, its own among them."""
+        if "window" not in self.words:
+            return None
+        return 512 if self.heads_and_length[1] >= 4096 else 256
+
+    @property
     def work(self) -> float:
         """Useful flops of one call (attention with many queries), or bytes it must move (all others)."""
         size = ITEMSIZE[self.dtype]
@@ -93,6 +100,8 @@ class Case:
             if self.section == "decode":
                 return 2.0 * batch * key_heads * keys * width * size
             pairs = queries * keys - ("causal" in self.words) * queries * (queries - 1) // 2
+            if self.window and self.window < queries:  # of square scores: what is older than the window
+                pairs -= (queries - self.window) * (queries - self.window + 1) // 2
             return 4.0 * batch * heads * pairs * width
         if self.op == "retention":  # k v^T into the state and q times it, once a row
             batch, heads, rows, width = self.shape
@@ -118,26 +127,48 @@ class Case:
         """The same attention without what makes it a variant; it is timed beside it."""
         if self.section == "retention" and self.dtype == "float32":
             return Case(self.section, "attention", self.shape, ("causal",), self.keys)
-        if self.section != "variants" or self.dtype != "float32":
+        if self.section == "decode" and self.dtype in ("float16", "bfloat16"):
+            return replace(self, dtype="float32", quick=False, floors=())
+        if self.section != "variants" or self.dtype == "float64":
             return None
         return Case(self.section, self.op, self.shape, ("causal",) if "causal" in self.words else ())
 
 
 def _attention() -> list[Case]:
     # Fewer heads where T^2 grows, so that a call stays well under a second.
-    heads = {128: 8, 256: 8, 512: 8, 1024: 8, 2048: 4, 4096: 2, 8192: 1}
+    heads = {128: 8, 256: 8, 512: 8, 1024: 8, 2048: 4, 4096: 2, 8192: 1, 16384: 1}
     rows = []
     for section, words in ("full", ()), ("causal", ("causal",)):
         for width in 64, 128:
             for length, count in heads.items():
-                gate = words == ("causal",) and (length, width) == (1024, 64)
-                floors = (("share", 1, 0.45), ("speedup", 2, 1.8)) if gate else ()
+                floors = _floors(section, length, width)
                 quick = width == 64 and (length in (128, 1024) or words == ("causal",) and length == 4096)
                 shape = 1, count, length, width
                 rows.append(Case(section, "attention", shape, words, quick=quick, floors=floors))
         rows += [Case(section, "attention", (1, 8, 1024, width), words) for width in (32, 80, 96, 256)]
         rows.append(Case(section, "attention", (1, 1, 1024, 64), words))
+    rows.append(Case("causal", "attention", (1, 1, 32768, 64), ("causal",)))  # time grows as T^2 up to here
     return rows
+
+
+def _floors(section: str, length: int, width: int) -> tuple[tuple[str, int, float], ...]:
+    """The least that is good enough: of multiply-adds (AVX-512), over one thread, beside torch and NumPy."""
+    wide = width == 128
+    if section == "full":
+        share = {128: 0.62, 256: 0.66}.get(length, 0.78 if wide else 0.75)
+        beside: tuple[tuple[str, int, float], ...] = (("torch", 1, 1.15),)
+    else:
+        share = {128: 0.52, 256: 0.56, 512: 0.62, 1024: 0.68}.get(length, 0.76 if wide else 0.72)
+        torch = {128: 1.0, 256: 1.0, 512: 2.0, 1024: 1.5, 2048: 1.5}.get(length, 1.2 if wide else 1.3)
+        beside = ("torch", 1, torch), ("numpy", 2, 4.0)
+    speedup = (("speedup", 2, 1.85),) if length >= 512 else ()
+    return ("share", 1, share), *speedup, *beside
+
+
+# Speed beside plain causal attention.
+PLAIN = {"alibi": 0.95, "decay": 0.95, "softcap": 0.8, "bias": 0.8, "mask": 0.8, "views": 0.95, "rope": 0.92,
+         "positions": 0.85}  # fmt: skip
+BESIDE: dict[str, tuple[tuple[str, int, float], ...]] = {"alibi": (("torch", 1, 3.0),)}
 
 
 def _variants() -> list[Case]:
@@ -145,14 +176,29 @@ def _variants() -> list[Case]:
     words = ("alibi", "decay", "mask", "bias", "window", "segments", "lengths", "clock", "softcap", "sinks",
              "rope", "positions", "views", "fresh")  # fmt: skip
     rows = [
-        Case("variants", "attention", shape, ("causal", word), quick=word in ("alibi", "rope"))
+        Case(
+            "variants",
+            "attention",
+            shape,
+            ("causal", word),
+            quick=word in ("alibi", "rope"),
+            floors=((("plain", 1, PLAIN[word]),) if word in PLAIN else ()) + BESIDE.get(word, ()),
+        )
         for word in words
     ]
     rows.append(Case("variants", "attention", shape, ("causal", "positions", "alibi", "rope")))
+    rows += [
+        Case("variants", "attention", (1, heads, length, 64), ("causal", "window"), floors=floors)
+        for heads, length, floors in ((4, 4096, (("flex", 1, 2.0),)), (1, 16384, ()))
+    ]
     rows += [Case("variants", "attention", shape, ("causal",), keys=(heads, 1024)) for heads in (2, 1)]
     rows += [
-        Case("variants", "attention", shape, ("causal",), dtype=dtype, quick=dtype == "bfloat16")
-        for dtype in ("float64", "float16", "bfloat16")
+        Case("variants", "attention", shape, ("causal",), None, dtype, dtype == "bfloat16", floors)
+        for dtype, floors in (
+            ("float64", (("share", 1, 0.65),)),
+            ("float16", (("plain", 1, 0.88),)),
+            ("bfloat16", (("plain", 1, 0.88),)),
+        )
     ]
     return rows
 
@@ -160,7 +206,16 @@ def _variants() -> list[Case]:
 def _decode() -> list[Case]:
     def row(heads: int, queries: int, key_heads: int, keys: int, dtype: str = "float32", quick: bool = False):
         shape = 1, heads, queries, 64
-        return Case("decode", "attention", shape, ("causal",), (key_heads, keys), dtype, quick)
+        group = heads > key_heads
+        floors: tuple[tuple[str, int, float], ...] = (("share", 1, 0.7 if group else 0.8),)
+        if dtype != "float32":
+            floors = (("plain", 1, 1.7),)
+        elif group:
+            floors += (("torch", 1, 2.0),)
+        if heads == 1:
+            floors += (("share", 2, 0.75),)
+        floors = floors if keys >= 16384 else ()
+        return Case("decode", "attention", shape, ("causal",), (key_heads, keys), dtype, quick, floors)
 
     return [
         row(8, 1, 8, 1024),
@@ -186,29 +241,34 @@ def _retention() -> list[Case]:
     return rows
 
 
+def _share(least: float) -> tuple[tuple[str, int, float], ...]:
+    return ("share", 1, least), ("share", 2, least)
+
+
 def _rotations() -> list[Case]:
     large, cached = (1, 32, 4096, 128), (1, 8, 128, 64)  # 64 MiB and 256 KiB of float32
-    floors = (("share", 1, 0.7), ("share", 2, 0.7))
-    rows = [
-        Case(
-            "rope",
-            "apply_rope",
-            large,
-            words,
-            quick=len(words) < 2 and "in place" not in words,
-            floors=floors,
-        )
-        for words in ((), ("half",), ("tables",), ("half", "tables"), ("in place",), ("half", "in place"))
-    ]
-    rows.append(Case("rope", "apply_rope_2d", large, quick=True, floors=floors))
-    rows += [Case("rope", "apply_rope", large, words) for words in (("positions",), ("half", "positions"))]
+    rows = []
+    for words in (), ("half",), ("tables",), ("half", "tables"), ("in place",), ("half", "in place"):
+        floors = _share(0.85 if "half" in words else 0.8)
+        if "in place" not in words:
+            floors += (("onnxruntime", 1, 3.0),) if "half" in words else (("numpy", 1, 1.5),)
+        quick = len(words) < 2 and "in place" not in words
+        rows.append(Case("rope", "apply_rope", large, words, quick=quick, floors=floors))
+    rows.append(Case("rope", "apply_rope_2d", large, quick=True, floors=_share(0.76)))  # 0.95 of apply_rope
     rows += [
-        Case("rope", "apply_rope_nd", large, words, quick=words == ())
+        Case("rope", "apply_rope", large, words, floors=_share(0.4))
+        for words in (("positions",), ("half", "positions"))
+    ]
+    rows += [
+        Case("rope", "apply_rope_nd", large, words, quick=words == (), floors=() if words else _share(0.76))
         for words in ((), ("half",), ("rate",), ("heads",), ("positions",))
     ]
     rows.append(Case("rope", "apply_rope", large, ("fresh",)))
-    rows += [Case("rope", "apply_rope", (1, 32, 8192, 128), dtype=dtype) for dtype in ("float16", "bfloat16")]
-    rows.append(Case("rope", "apply_rope", (1, 16, 4096, 128), dtype="float64"))
+    rows += [
+        Case("rope", "apply_rope", (1, 32, 8192, 128), dtype=dtype, floors=_share(0.85))
+        for dtype in ("float16", "bfloat16")
+    ]
+    rows.append(Case("rope", "apply_rope", (1, 16, 4096, 128), dtype="float64", floors=_share(0.8)))
     rows.append(Case("rope", "apply_rope", cached, quick=True))
     rows += [Case("rope", "apply_rope", cached, words) for words in (("half",), ("tables",), ("in place",))]
     rows += [Case("rope", "apply_rope_2d", cached), Case("rope", "apply_rope_nd", cached)]
@@ -217,15 +277,14 @@ def _rotations() -> list[Case]:
 
 def _biases() -> list[Case]:
     large, cached = (16, 1024, 1024), (4, 128, 128)  # 64 MiB and 256 KiB of float32
-    floors = (("share", 1, 0.7), ("share", 2, 0.7))
     rows = []
     for op in "alibi_bias", "decay_bias":
         rows += [
-            Case("bias", op, large, quick=True, floors=floors),
+            Case("bias", op, large, quick=True, floors=(*_share(0.9), ("numpy", 1, 2.5))),
             Case("bias", op, large, ("both",)),
             Case("bias", op, large, ("fresh",)),
             Case("bias", op, (16, 1024, 2048), dtype="bfloat16"),
-            Case("bias", op, cached, quick=True),
+            Case("bias", op, cached, quick=True, floors=(("share", 1, 0.6),)),
         ]
     return rows
 
