@@ -2,43 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
-
 import numpy as np
 
 from pe.plot import data as numbers
 from pe.plot import style
+from pe.plot.result import Plot, matplotlib_figure
+from pe.plot.sheet import MONO, SERIF, dash, halo
 from pe.plot.trajectories import FRAME, flow, heads, still
 
-MONO = {"family": ["DejaVu Sans Mono", "monospace"]}
-SERIF = {"family": ["STIXGeneral", "DejaVu Serif", "serif"], "style": "italic"}
-
-
-@dataclass(frozen=True)
-class GeneratorPlot:
-    """What `generator` returns.
-
-    Attributes
-    ----------
-    data : GeneratorData
-        The numbers drawn.
-    ax : matplotlib.axes.Axes
-        The phase portrait.
-    figure : matplotlib.figure.Figure
-        The figure it lies in.
-    artists : dict
-        "flow", "heads", "still", "square", "trail", "point", "vectors", and with a figure of its own
-        "eigenvalues", "invariants" and "numbers".
-    alt : str
-        A description for readers who cannot see the picture.
-    """
-
-    data: numbers.GeneratorData
-    ax: Any
-    figure: Any
-    artists: dict = field(repr=False)
-    alt: str
+__all__ = ["MONO", "SERIF", "draw_portrait", "generator"]
 
 
 def generator(X, u=1.0, *, ax=None, theme="light"):
@@ -53,12 +25,14 @@ def generator(X, u=1.0, *, ax=None, theme="light"):
     ax : matplotlib.axes.Axes, optional
         Draw the phase portrait here and nothing else. Default: a new figure, not registered with pyplot, with
         eigenvalues, trace, determinant, class and numbers beside it.
-    theme : {"light", "dark"}
+    theme : {"light", "dark", "print"}
         Colours.
 
     Returns
     -------
-    GeneratorPlot
+    Plot
+        With artists "flow", "heads", "still", "square", "trail", "point", "vectors", and in a figure of its
+        own "eigenvalues", "invariants" and "numbers".
 
     Raises
     ------
@@ -76,21 +50,15 @@ def generator(X, u=1.0, *, ax=None, theme="light"):
     """
     colours = style.colours(theme)
     shown = numbers.generator(X, u)
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ImportError('this figure needs matplotlib: pip install "turn-fade-slide[plot]"') from None
     texts = {key: text for key, (_, text) in shown.numbers().items()}
-    artists = {}
-    if ax is None:
-        figure = Figure(figsize=(7.2, 4.4), facecolor=colours["card"])
-        FigureCanvasAgg(figure)   # text is measured while the figure is laid out
+    artists, owned = {}, ax is None
+    if owned:
+        figure = matplotlib_figure(figsize=(7.2, 4.4), facecolor=colours["card"])
         ax = figure.add_axes((0.028, 0.045, 0.5, 0.818))
         artists |= _beside(figure, shown, colours)
     artists |= draw_portrait(ax, shown, colours)
     alt = f"{shown.words['title']}. Eigenvalues {texts['eigenvalues']}, x(u) = {texts['x']}."
-    return GeneratorPlot(shown, ax, ax.get_figure(), artists, alt)
+    return Plot(shown, ax, ax.get_figure(), artists, alt, owned)
 
 
 def _plane(ax, reach, colours, ticks):
@@ -105,18 +73,12 @@ def _plane(ax, reach, colours, ticks):
     ax.spines[:].set_visible(False)
 
 
-def _dash(name):
-    pattern = [float(part) / 2 for part in style.DASH[name].split()]
-    return (0, pattern) if pattern else "-"
-
-
 def draw_portrait(ax, shown, colours):
     """Draw the phase portrait into `ax` and return its artists."""
     from matplotlib.collections import LineCollection, PolyCollection
     from matplotlib.patches import Polygon
-    from matplotlib.patheffects import withStroke
 
-    accent, halo = colours[shown.words["accent"]], [withStroke(linewidth=3, foreground=colours["panel"])]
+    accent = colours[shown.words["accent"]]
     _plane(ax, FRAME, colours, range(-2, 3))
     for at in (-2, -1, 1, 2):
         word = str(at).replace("-", numbers.MINUS)
@@ -139,7 +101,7 @@ def draw_portrait(ax, shown, colours):
         "square": ax.add_patch(Polygon(near(shown.square), facecolor=(accent, 0.16), edgecolor=accent,
                                        linewidth=0.9, linestyle=(0, (4, 3)), zorder=4)),
         "trail": ax.plot(*near(shown.trail).T, color=accent, linewidth=1.7,
-                         linestyle=_dash(shown.words["accent"]), zorder=5)[0],
+                         linestyle=dash(shown.words["accent"]), zorder=5)[0],
     }
     for direction in shown.directions or []:
         ax.axline((0, 0), direction, color=colours["ink"], linewidth=0.8, alpha=0.3, zorder=2)
@@ -148,15 +110,16 @@ def draw_portrait(ax, shown, colours):
     artists["vectors"] = [ax.annotate(
         "", near(tip), (0, 0), annotation_clip=False, zorder=6,
         arrowprops={"arrowstyle": "-|>,head_width=.22,head_length=.5", "color": colours["ink"],
-                    "linewidth": 1.6, "linestyle": dash, "shrinkA": 0, "shrinkB": 0, "clip_on": True},
-    ) for tip, dash in ((shown.A[:, 0], "-"), (shown.A[:, 1], (0, (1.2, 1.6)))) if np.hypot(*tip) > 0.05]
+                    "linewidth": 1.6, "linestyle": stroke, "shrinkA": 0, "shrinkB": 0, "clip_on": True},
+    ) for tip, stroke in ((shown.A[:, 0], "-"), (shown.A[:, 1], (0, (1.2, 1.6)))) if np.hypot(*tip) > 0.05]
     x, y = near(shown.point)
     artists["point"] = ax.plot(x, y, marker="o", markersize=7, color=accent, markeredgecolor=colours["panel"],
                                markeredgewidth=1.3, zorder=7)[0]
     if max(abs(x), abs(y)) < FRAME - 0.3:
         c, s = (x, y) / max(np.hypot(x, y), 1e-9)
         ax.text(x + 0.15 * c, y + 0.24 * s, "x(u)", color=colours["ink"], fontsize=10, va="center", zorder=8,
-                ha="left" if c > 0.5 else "right" if c < -0.5 else "center", path_effects=halo, **SERIF)
+                ha="left" if c > 0.5 else "right" if c < -0.5 else "center", path_effects=halo(colours),
+                **SERIF)
     return artists
 
 

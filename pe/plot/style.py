@@ -14,6 +14,10 @@ PALETTE = {
     },
 }
 
+#: For paper: the light hues on white, and greys dark enough for a printer without colours.
+PRINT = PALETTE["light"] | {"panel": "#ffffff", "ink": "#000000", "muted": "#3d444d", "axis": "#59636e",
+                            "grid": "#d8dde3", "nothing": "#3d444d"}
+
 #: A behaviour is never told by colour alone: its moving point also leaves a dashed trail of its own.
 DASH = {"turn": "", "fade": "6 3", "slide": "8 3 2 3", "explode": "2 3", "nothing": ""}
 
@@ -23,7 +27,8 @@ SERIF = '"STIX Two Text", Georgia, "DejaVu Serif", serif'
 
 
 def colours(theme):
-    """Return the palette of `theme`, "light" or "dark"."""
-    if theme not in PALETTE:
-        raise ValueError(f'theme must be "light" or "dark", got {theme!r}')
-    return PALETTE[theme]
+    """Return the palette of `theme`, "light", "dark" or "print"."""
+    themes = PALETTE | {"print": PRINT}
+    if theme not in themes:
+        raise ValueError(f'theme must be "light", "dark" or "print", got {theme!r}')
+    return themes[theme]

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from decimal import ROUND_HALF_UP, Decimal
 from fractions import Fraction
 
 import numpy as np
 
-__all__ = ["KINDS", "LIMITS", "PRESETS", "START", "GeneratorData", "behaviour", "decimals", "directions",
-           "eigenvalues", "generator", "invariants", "transport_2x2"]
+from pe.plot.data.printed import decimals
+
+__all__ = ["KINDS", "LIMITS", "PRESETS", "START", "GeneratorData", "behaviour", "directions", "eigenvalues",
+           "generator", "invariants", "transport_2x2"]
 
 #: Ranges of the entries of X and of the gap u in the figure, and the steps of their sliders.
 LIMITS = {"entry": (-2.0, 2.0, 0.05), "u": (0.0, 20.0, 0.1)}
@@ -84,8 +85,6 @@ KINDS = {
         "notice": "Growth wins in the end: almost every start leaves along the growing direction.",
     },
 }
-
-MINUS = "\u2212"
 
 
 def transport_2x2(X, u):
@@ -208,31 +207,6 @@ def directions(X):
         x, y = max((b, value - a), (value - d, c), key=lambda v: math.hypot(*v))
         found.append((x / math.hypot(x, y), y / math.hypot(x, y)))
     return found
-
-
-def decimals(value):
-    """Print a number to 4 decimals, with 4 significant digits where it is small, rounding halves away from 0.
-
-    Examples
-    --------
-    >>> decimals(0.36787944), decimals(0.00031622776), decimals(-0.00001e-12), decimals(2.35385e17)
-    ('0.3679', '0.0003162', '−1.000e−17', '2.354e17')
-    """
-    size = abs(float(value))
-    exact = Decimal(size)
-    if size == 0:
-        return "0.0000"
-    exponent = exact.adjusted()
-    if size >= 0.01 and size < 1e5:
-        text = str(exact.quantize(Decimal("0.0001"), ROUND_HALF_UP))
-    else:
-        kept = exact.quantize(Decimal(1).scaleb(exponent - 3), ROUND_HALF_UP)
-        exponent = kept.adjusted()
-        if -6 <= exponent < 0:
-            text = f"{kept.quantize(Decimal(1).scaleb(exponent - 3)):f}"
-        else:
-            text = f"{kept.scaleb(-exponent).quantize(Decimal('0.001'))}e{exponent}".replace("-", MINUS)
-    return (MINUS if value < 0 else "") + text
 
 
 @dataclass(frozen=True)
