@@ -43,8 +43,9 @@ _GENERATORS = [
     "generator_of", "group_law_residual", "homomorphism_defect", "is_injective", "joint_spectrum",
     "position_of", "quaternion_matrix", "relativity_residual", "transport",
 ]  # fmt: skip
-_MODULES = ["check", "explore", "generators", "plot", "reference"]
-_LAZY = {**dict.fromkeys(_GENERATORS, "generators"), **{module: module for module in _MODULES}}
+_MODULES = ["check", "explore", "generators", "plot", "presets", "reference", "scaling"]
+_LAZY = {**dict.fromkeys(_GENERATORS, "generators"), **{module: module for module in _MODULES},
+         "convert_layout": "convert", "RopeReport": "probe", "check_rope": "probe"}
 
 __all__ = [
     "RetentionState", "Rope", "alibi_bias", "alibi_slopes", "apply_rope", "apply_rope_2d", "apply_rope_nd",

@@ -26,15 +26,15 @@ def apply_rope(x, cos=None, sin=None, *, positions=None, rope=None, freqs=None, 
                rotary_dim=None, inverse=False, out=None, num_threads=None):
     """Turn plane l of x (..., D) by the angle p*w_l; twin of `pe.apply_rope`."""
     (x,), dtype = _widen(x)
-    amplitude = 1.0
+    amplitude, offset = 1.0, 0
     if rope is not None:
-        freqs, layout, amplitude = rope.freqs, rope.layout, rope.amplitude
+        freqs, layout, amplitude, offset = rope.freqs, rope.layout, rope.amplitude, rope.rotary_offset
     elif freqs is None:
         freqs = _geometric(x.shape[-1] if rotary_dim is None else rotary_dim, base)
     if positions is not None:
         angle = _angles(positions, freqs)                                   # (..., T, L)
         cos, sin = amplitude * np.cos(angle), amplitude * np.sin(angle)
-    return _finish(_turn(x, cos, sin, layout, inverse), dtype, out)
+    return _finish(_turn(x, cos, sin, layout, inverse, offset), dtype, out)
 
 
 def apply_rope_2d(x, pos_x, pos_y, *, freqs=None, base=None, layout=None, inverse=False, out=None,
@@ -63,7 +63,10 @@ def shift(rope, k, delta, *, out=None, num_threads=None):
     """Turn k by delta more, its amplitude left as it is; twin of `pe.Rope.shift`."""
     tail = () if len(rope.freqs) == 1 else (len(rope.freqs),)
     moves = np.zeros((*np.shape(k)[:-1], *tail)) + delta                    # one for every row
-    return apply_rope(k, positions=moves, freqs=rope.freqs, layout=rope.layout, out=out)
+    (k,), dtype = _widen(k)
+    angle = _angles(moves, rope.freqs)
+    turned = _turn(k, np.cos(angle), np.sin(angle), rope.layout, False, rope.rotary_offset)
+    return _finish(turned, dtype, out)
 
 
 def decay_bias(q_positions, k_positions=None, *, rate=None, half_life=None, multiplier=None, clock=None,
@@ -154,7 +157,9 @@ def _stages(q, k, scale, causal, window, mask, bias, alibi_slopes, decay_rate, c
 
     with np.errstate(all="ignore"):
         k = np.repeat(k, group, axis=-3)
-        scores = (D ** -0.5 if scale is None else scale) * (q @ np.swapaxes(k, -1, -2))     # (..., H, M, N)
+        if scale is None:
+            scale = D ** -0.5 * (1.0 if rope is None else rope.softmax_scale)
+        scores = scale * (q @ np.swapaxes(k, -1, -2))     # (..., H, M, N)
         capped = scores if softcap is None else softcap * np.tanh(scores / softcap)
         bias = np.zeros(()) if bias is None else np.asarray(bias, np.float64)
         biased = capped + bias
@@ -275,8 +280,8 @@ def _angles(positions, freqs):
     return (positions[..., None] if len(freqs) == 1 else positions) @ freqs  # (..., n_axes) @ (n_axes, L)
 
 
-def _turn(x, cos, sin, layout, inverse):
-    """Map (a, b) to (a cos - b sin, a sin + b cos) in each of the L planes; coordinates past 2L stay."""
+def _turn(x, cos, sin, layout, inverse, offset=0):
+    """Map (a, b) to (a cos - b sin, a sin + b cos) in each of the L planes from offset on; the rest stays."""
     cos, sin = np.asarray(cos, np.float64), np.asarray(sin, np.float64)
     if inverse:
         square = cos * cos + sin * sin                                      # the amplitude, squared
@@ -284,9 +289,11 @@ def _turn(x, cos, sin, layout, inverse):
     L = cos.shape[-1]
     half = canonical_layout(layout) == "half"
     first, second = (slice(0, L), slice(L, 2 * L)) if half else (slice(0, 2 * L, 2), slice(1, 2 * L, 2))
-    a, b, y = x[..., first], x[..., second], x.copy()
-    y[..., first] = a * cos - b * sin
-    y[..., second] = a * sin + b * cos
+    y = x.copy()
+    turned = y[..., offset:]                                                # a view
+    a, b = x[..., offset:][..., first], x[..., offset:][..., second]
+    turned[..., first] = a * cos - b * sin
+    turned[..., second] = a * sin + b * cos
     return y
 
 

@@ -50,7 +50,8 @@ def rope_partial(M, N, D, V, dtype):
 
 def rope_object(M, N, D, V, dtype):
     x, turned = normal(2, 3, M, planes(D) + 3, dtype=dtype), planes(D)
-    rope = pe.Rope(x.shape[-1], base=500.0, layout="half", rotary_dim=turned, amplitude=1.25)
+    rope = pe.Rope(x.shape[-1], base=500.0, layout="half", rotary_dim=turned, rotary_offset=2,
+                   amplitude=1.25)
     return {"x": x, "positions": normal(1, 3, M)}, {"rope": rope, "inverse": True}
 
 
@@ -97,9 +98,9 @@ def attend(M, N, D, V, dtype, *extras, **keywords):
     """
     heads = 4
     if "rope" in extras or "axes" in extras:
-        D, heads = planes(D), 1
-        freqs = normal(2, D // 2) if "axes" in extras else np.geomspace(1, 0.01, D // 2)
-        keywords["rope"] = pe.Rope(D, layout="half", freqs=freqs)
+        L, D, heads = planes(D) // 2, planes(D) + 3, 1
+        freqs = normal(2, L) if "axes" in extras else np.geomspace(1, 0.01, L)
+        keywords["rope"] = pe.Rope(D, layout="half", freqs=freqs, rotary_offset=2, softmax_scale=1.25)
     values = {"q": normal(2, 4, M, D, dtype=dtype), "k": normal(2, 2, N, D, dtype=dtype, seed=1),
               "v": normal(1, 2, N, V, dtype=dtype, seed=2)}
     bias = normal(2, 4, M, N, dtype=dtype, seed=3)
@@ -124,8 +125,8 @@ def rising(*shape):
 def retain(M, N, D, V, dtype, *extras, **keywords):
     """Grouped heads: four read two, at rates of their own or, with positions, one for each key head."""
     if "rope" in extras:
-        D = planes(D)
-        keywords["rope"] = pe.Rope(D, layout="half", base=100.0)
+        turned, D = planes(D), planes(D) + 1
+        keywords["rope"] = pe.Rope(D, layout="half", base=100.0, rotary_dim=turned, rotary_offset=1)
     values = {"q": normal(2, 4, M, D, dtype=dtype), "k": normal(2, 2, M, D, dtype=dtype, seed=1),
               "v": normal(1, 2, M, V, dtype=dtype, seed=2)}
     rate = np.array([0.5, 0.3] if "positions" in extras else [0.5, 0.25, 0.125, 1.0], "f4")

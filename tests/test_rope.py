@@ -9,15 +9,18 @@ import pytest
 from scipy.linalg import expm
 
 import pe
-import pe.rope as rope_module
 from pe import Rope, build_rope_cache
+from pe.rope import Provenance, description, provenance, tables
+from pe.rope import rope as rope_module
+from pe.scaling import linear, yarn
 
 RNG = np.random.default_rng(5)
 
 
-def test_docstring_examples_run():
-    result = doctest.testmod(rope_module)
-    assert result.attempted > 10 and result.failed == 0
+@pytest.mark.parametrize("module", [rope_module, tables, description, provenance], ids=lambda m: m.__name__)
+def test_docstring_examples_run(module):
+    result = doctest.testmod(module)
+    assert result.attempted > 1 and result.failed == 0
 
 
 # Frequencies
@@ -68,7 +71,8 @@ EQUAL = [Rope(8), Rope(8, 1e4, layout="gptj"), Rope(np.int64(8), rotary_dim=8),
          Rope(8, freqs=Rope(8).freqs), Rope(8, freqs=Rope(8).freqs[0].astype(">f8"), amplitude=1),
          pickle.loads(pickle.dumps(Rope(8)))]
 DIFFERENT = [Rope(8), Rope(8, layout="half"), Rope(8, 500.0), Rope(8, rotary_dim=4), Rope(10, rotary_dim=8),
-             Rope(8, amplitude=1.25), Rope(8, freqs=[[1, 0], [0, 1]]), Rope(8, freqs=[1, 0, 0, 0])]
+             Rope(8, amplitude=1.25), Rope(8, softmax_scale=1.25), Rope(10, rotary_dim=8, rotary_offset=2),
+             Rope(8, scaling=linear(2)), Rope(8, freqs=[[1, 0], [0, 1]]), Rope(8, freqs=[1, 0, 0, 0])]
 
 
 def test_equal_ropes_are_equal_in_every_way():
@@ -90,6 +94,27 @@ def test_pickle_keeps_everything(rope):
     assert copy == rope and copy.layout == rope.layout and copy.amplitude == rope.amplitude
     assert copy._plan[1:] == rope._plan[1:]
     np.testing.assert_array_equal(copy._plan[0], rope._plan[0])
+    assert (copy.base, copy.scaling, copy.provenance) == (rope.base, rope.scaling, rope.provenance)
+    assert copy.freqs.flags.writeable is copy.unscaled.flags.writeable is False
+
+
+def test_comparisons_look_at_what_a_rope_does():
+    """Not at how it was described; a pickle keeps that as well."""
+    scaled, bare = Rope(8, scaling=linear(2)), Rope(8, freqs=Rope(8).freqs / 2)
+    assert scaled == bare and hash(scaled) == hash(bare)
+    assert (bare.base, bare.scaling) == (None, None) and pickle.dumps(scaled) != pickle.dumps(bare)
+    named = Rope.from_hf({"model_type": "llama", "head_dim": 8})
+    assert named == Rope(8, layout="half") and named.provenance != Rope(8, layout="half").provenance
+    assert pickle.loads(pickle.dumps(named)).provenance == named.provenance
+
+
+def test_provenance():
+    assert Rope(8).provenance == Provenance("", "w_l = base^(-2l/8), base 10000",
+                                            "Su et al. (2021), RoFormer, arXiv:2104.09864")
+    assert Rope(8, freqs=[1, 0.5]).provenance == Provenance("", "frequencies as given", "")
+    text = str(Rope(8, 5e5, scaling=yarn(4, 64)).provenance)
+    assert "base 500000" in text and "yarn(factor=4.0" in text and "arXiv:2309.00071" in text
+    assert Rope(8, freqs=Rope(8).freqs).base == 10000 == Rope(8).base       # the default, however it is spelt
 
 
 def test_frozen():
@@ -107,6 +132,8 @@ def test_repr_names_layout_and_wavelengths():
     assert repr(Rope(4)) == "Rope(4, layout='interleaved', wavelengths=[6.283, 628.3])"
     text = repr(Rope(128, layout="neox", rotary_dim=64, amplitude=1.5))
     assert "'half'" in text and "rotary_dim=64" in text and "amplitude=1.5" in text and "..." in text
+    text = repr(Rope(24, rotary_offset=8, softmax_scale=1.5, scaling=linear(2)))
+    assert "rotary_dim=16, rotary_offset=8, scaling=linear(factor=2.0), softmax_scale=1.5" in text
 
 
 @pytest.mark.parametrize("name", ["interleaved", "adjacent", "gptj", "traditional"])
@@ -160,7 +187,8 @@ def test_build_rope_cache_is_the_tutorial_table():
 
 
 ROPES = [Rope(8), Rope(8, layout="half"), Rope(10, rotary_dim=6), Rope(10, layout="half", rotary_dim=6),
-         Rope(8, amplitude=1.5), Rope(8, freqs=[2.0, 0.0, -0.5])]
+         Rope(8, amplitude=1.5), Rope(8, freqs=[2.0, 0.0, -0.5]), Rope(10, rotary_offset=4),
+         Rope(11, layout="half", rotary_dim=6, rotary_offset=3), Rope(9, rotary_dim=4, rotary_offset=5)]
 
 
 @pytest.mark.parametrize("rope", ROPES, ids=repr)
@@ -209,6 +237,35 @@ def test_several_axes_commute():
     np.testing.assert_allclose(rope.apply(x, positions), want, atol=1e-14)
 
 
+@pytest.mark.parametrize("layout", ["interleaved", "half"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16])
+def test_a_slice_anywhere_in_a_head_turns_as_it_would_alone(layout, dtype):
+    x, positions = RNG.normal(size=(2, 5, 20)).astype(dtype), np.arange(5) * 1000
+    for offset in (0, 1, 6, 8):
+        rope = Rope(20, rotary_dim=12, rotary_offset=offset, layout=layout, amplitude=1.5)
+        part = slice(offset, offset + 12)
+        want = x.copy()
+        want[..., part] = Rope(12, layout=layout, amplitude=1.5).apply(x[..., part], positions)
+        got = rope.apply(x, positions)
+        assert got.tobytes() == want.tobytes()
+        inside, out = x.copy(), np.empty_like(x)
+        assert rope.apply(inside, positions, out=inside).tobytes() == want.tobytes()
+        assert rope.apply(x, positions, out=out).tobytes() == want.tobytes()
+        back = rope.apply(got, positions, inverse=True)
+        np.testing.assert_allclose(back.astype(float), x.astype(float), atol=10 * np.finfo(dtype).eps)
+        moved = rope.shift(got, 7)[..., part]
+        np.testing.assert_allclose(moved.astype(float), rope.apply(x, positions + 7)[..., part].astype(float),
+                                   atol=20 * np.finfo(dtype).eps)
+
+
+def test_an_offset_reaches_attention():
+    rope, (q, k, v) = Rope(24, rotary_dim=16, rotary_offset=8), RNG.normal(size=(3, 2, 5, 24))
+    points = np.arange(5)
+    got = pe.attention(q, k, v, rope=rope, causal=True)
+    want = pe.attention(rope.apply(q, points), rope.apply(k, points), v, causal=True)
+    np.testing.assert_allclose(got, want, atol=1e-14)
+
+
 def test_inverse_undoes_the_amplitude_too():
     rope, x = Rope(8, amplitude=1.5, layout="half"), RNG.normal(size=(3, 8))
     there = rope.apply(x, [1, 2, 3])
@@ -242,6 +299,14 @@ def test_inverse_undoes_the_amplitude_too():
     (lambda: Rope(8, layout="rotated"), ValueError, "layout 'rotated'.*interleaved.*half"),
     (lambda: Rope(8, layout=True), TypeError, "layout .*string.*True"),
     (lambda: Rope(8, amplitude=0), ValueError, "amplitude .*above 0"),
+    (lambda: Rope(8, softmax_scale=np.inf), ValueError, "softmax_scale .*finite.*inf"),
+    (lambda: Rope(8, rotary_offset=-2), ValueError, "rotary_offset .*at least 0.*-2"),
+    (lambda: Rope(8, rotary_offset=1.0), TypeError, "rotary_offset .*integer.*1.0"),
+    (lambda: Rope(8, rotary_offset=10), ValueError, "rotary_offset .*at most dim=8.*10"),
+    (lambda: Rope(8, rotary_offset=8), ValueError, "dim .*rotary_offset=8.*0"),
+    (lambda: Rope(8, rotary_offset=3), ValueError, "dim less rotary_offset=3 .*even.*5"),
+    (lambda: Rope(8, rotary_offset=4, rotary_dim=6), ValueError, "rotary_dim .*at most 4, .*_offset=4.*6"),
+    (lambda: Rope(8, rotary_offset=6, freqs=[1, 0.1]), ValueError, "2 planes.*room for 1 from rotary_offset"),
     (lambda: Rope(8).cache(-1), ValueError, "positions .*at least 0.*-1"),
     (lambda: Rope(8).cache([True]), TypeError, "positions .*bool"),
     (lambda: Rope(8).cache(np.ones(2, np.float16)), TypeError, "positions .*float16"),

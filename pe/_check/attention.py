@@ -25,12 +25,15 @@ def attention(q, k, v, scale, causal, window, mask, bias, alibi_slopes, decay_ra
     q, k, v = _operands(q, k, v)
     batch, heads, scores, shape = _shapes(q.shape, k.shape, v.shape)
     dim = q.shape[-1]
+    plan = None if rope is None else rope_plan(rope, dim)
     if scale is not None:
         scale = options.number("scale", scale)
     elif dim == 0 and 0 not in shape:
         raise ValueError("q and k have D = 0, for which 1/sqrt(D) is undefined; pass scale=")
     else:
         scale = 1 / math.sqrt(dim) if dim else 1.0          # to the bit what the core takes by itself
+        if plan is not None and rope.softmax_scale != 1:
+            scale = rope.softmax_scale / math.sqrt(dim)
     left, left_open, right = visibility.window(window)
     mask = None if mask is None else visibility.mask(mask, scores)
     bias = None if bias is None else _bias(bias, scores)
@@ -45,7 +48,6 @@ def attention(q, k, v, scale, causal, window, mask, bias, alibi_slopes, decay_ra
     if segments is not None:
         of_q, of_k = visibility.segments(segments, q.shape[:-1], k.shape[:-1])
     lengths = None if kv_lengths is None else visibility.lengths(kv_lengths, batch, k.shape[-2])
-    plan = None if rope is None else rope_plan(rope, dim)
     axes = 1 if plan is None else len(plan[0])
     t, s = _positions("q", q_positions, q, axes), _positions("k", k_positions, k, axes)
     q_clock = k_clock = None

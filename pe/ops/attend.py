@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf
+from math import inf, sqrt
 from typing import Any
 
 import numpy as np
@@ -42,7 +42,7 @@ def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, scale: float | None =
         Keys and values. K divides H, and query head h reads key head h // (H/K); nothing is repeated in
         memory. Leading axes broadcast.
     scale : float, default 1/sqrt(D)
-        Factor on the products of queries and keys.
+        Factor on the products of queries and keys. The default takes the softmax_scale of a rope.
     causal : bool, default False
         Let a query see keys at positions <= its own. With default positions the last query stands at the last
         key, so that a decoder's few queries see the whole cache.
@@ -153,7 +153,11 @@ def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, scale: float | None =
     >>> pe.attention(q, k, v, causal=True, rope=pe.Rope(16)).shape
     (1, 8, 4, 16)
     """
-    plan = one_axis_plan(rope, q.shape[-1]) if rope is not None and type(q) is _ndarray and q.ndim else None
+    plan = None
+    if rope is not None and type(q) is _ndarray and q.ndim:
+        plan = one_axis_plan(rope, q.shape[-1])
+        if plan and scale is None and rope.softmax_scale != 1 and q.shape[-1]:
+            scale = rope.softmax_scale / sqrt(q.shape[-1])
     if (alibi_slopes is decay_rate is clock is sinks is segments is kv_lengths is None
             and (plan is not None or rope is None) and is_plain(causal, num_threads)
             and (return_lse is False or return_lse is True)

@@ -2,78 +2,32 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from ._keywords import explain_keywords
-from ._scalars import amount, integer, positive, shown
+from .._keywords import explain_keywords
+from .._scalars import amount, integer, positive, shown
+from .description import Description, fill
+from .frequencies import checked_freqs, geometric_freqs
+from .layouts import canonical_layout
+from .provenance import Provenance
 
-__all__ = ["Rope", "build_rope_cache"]
-
-MAX_AXES = 8        # coordinates of a position that the C core takes
-
-LAYOUTS = {
-    "interleaved": "interleaved", "adjacent": "interleaved",
-    "gptj": "interleaved", "traditional": "interleaved",
-    "half": "half", "neox": "half", "rotate_half": "half", "split": "half",
-}
+if TYPE_CHECKING:
+    from ..scaling import Scaling
+    from .explain import Explanation
 
 
-def canonical_layout(layout: str | None) -> str:
-    """Return "interleaved" (also for None) or "half" for a layout's name or alias, or raise."""
-    if layout is None:
-        return "interleaved"
-    if not isinstance(layout, str):
-        raise TypeError(f'layout must be a string, "interleaved" (pairs 2l, 2l+1) or "half" (pairs l, l+L); '
-                        f"got {shown(layout)} of type {type(layout).__name__}")
-    try:
-        return LAYOUTS[layout]
-    except KeyError:
-        raise ValueError(f'layout {shown(layout)} is unknown; expected "interleaved" (also "adjacent", '
-                         f'"gptj", "traditional") or "half" (also "neox", "rotate_half", "split")') from None
-
-
-def checked_freqs(freqs: ArrayLike) -> NDArray[np.float64]:
-    """Return angular frequencies as a new (n_axes, L) float64 array, or raise."""
-    from ._check.arrays import to_array
-
-    given = to_array("freqs", freqs)
-    if given.dtype.type is np.uint16:
-        raise TypeError("freqs has dtype uint16; bfloat16 bits? pass freqs.view(ml_dtypes.bfloat16), or "
-                        "freqs.astype(np.float64) for numbers")
-    if given.dtype.kind not in "iuf":
-        raise TypeError(f"freqs must be real numbers; got dtype {given.dtype}")
-    if given.ndim not in (1, 2) or given.size == 0:
-        raise ValueError(f"freqs must have shape (L,) or (n_axes, L), neither empty; got shape {given.shape}")
-    if given.ndim == 2 and len(given) > MAX_AXES:
-        raise ValueError(f"freqs has {len(given)} axes of positions (shape {given.shape}); expected at most "
-                         f"{MAX_AXES}")
-    w = np.array(np.atleast_2d(given), dtype=np.float64, order="C") + 0.0       # + 0.0: no negative zeros
-    if not np.isfinite(w).all():
-        raise ValueError(f"freqs must be finite; got {w[~np.isfinite(w)][0]}")
-    # One axis only: in a table of several axes a row may well start with the zeros of another axis.
-    if len(w) == 1 and (np.diff(w[0]) >= 0).all() and w[0, -1] > w[0, 0]:
-        raise ValueError(f"freqs rise, from {w[0, 0]:.6g} to {w[0, -1]:.6g}; expected radians per position, "
-                         "fastest plane first. Are these periods? pass 1/freqs")
-    return w
-
-
-def geometric_freqs(width: int, base: float = 10000.0) -> NDArray[np.float64]:
-    """Return w_l = base^(-2l/width) for the width/2 planes of a rotary encoding."""
-    return np.power(base, -np.arange(0, width, 2) / width)
-
-
-class Rope:
+class Rope(Description):
     """A rotary position encoding: which planes of a head turn, and how fast.
 
     Plane l of a vector at position p turns counter-clockwise by the angle ``p * w_l``: ``(a, b) -> (a cos - b
     sin, a sin + b cos)``. Queries and keys are turned alike, so their product depends on positions only
     through the gap t - s. Without `freqs`, ``w_l = base**(-2 l / rotary_dim)``.
 
-    A Rope is frozen, comparable, hashable, and pickles to equal bytes when equal.
+    A Rope is frozen, comparable and hashable by what it does, not by how it was described. Pickles keep both,
+    and are equal bytes for equal descriptions.
 
     Parameters
     ----------
@@ -88,23 +42,36 @@ class Rope:
         Which coordinates form plane l: (2l, 2l+1), as in RoFormer and GPT-J, or (l, l+L), as in Hugging Face
         Llama, Qwen and GPT-NeoX. Aliases: "adjacent", "gptj", "traditional"; "neox", "rotate_half", "split".
     rotary_dim : int, optional
-        Turn only the first `rotary_dim` coordinates and copy the rest. Default: 2L with `freqs`, else `dim`.
+        Turn only this many coordinates and copy the rest. Default: 2L with `freqs`, else all from
+        `rotary_offset` on.
+    rotary_offset : int, default 0
+        The first coordinate that turns, behind those that are copied (DeepSeek turns the tail of a head).
+    scaling : pe.scaling.Scaling, optional
+        A context extension such as ``pe.scaling.yarn(4.0, 32768)``: it changes the frequencies, and brings
+        factors for `amplitude` and `softmax_scale`.
     amplitude : float, default 1.0
         Factor on cos and sin (YaRN's attention factor); scores of two turned vectors gain its square.
+    softmax_scale : float, default 1.0
+        Factor on the default scale of `pe.attention`, where this is its ``rope=``.
 
     Attributes
     ----------
-    dim, layout, rotary_dim, amplitude
-        As given, with `layout` under its canonical name.
+    dim, layout, rotary_dim, rotary_offset, base, scaling
+        As given, with `layout` under its canonical name; `base` is None where frequencies were given.
+    amplitude, softmax_scale
+        As given, times those of the scaling.
     freqs : ndarray of float64, shape (n_axes, L), read-only
         Angular frequencies.
+    unscaled : ndarray of float64, shape (n_axes, L), read-only
+        What they were before the scaling.
 
     Raises
     ------
     ValueError
         An odd or impossible width, a base below 1, frequencies that rise (periods?) or are not finite.
     TypeError
-        A width that is no integer, a layout that is no string, both `base` and `freqs`.
+        A width that is no integer, a layout that is no string, both `base` and `freqs`, a scaling that is not
+        of `pe.scaling` or needs a base where frequencies are given.
 
     References
     ----------
@@ -121,46 +88,93 @@ class Rope:
     (True, False)
     """
 
-    __slots__ = ("_plan", "amplitude", "dim", "freqs", "layout", "rotary_dim")
-
-    dim: int
-    layout: str
-    rotary_dim: int
-    amplitude: float
-    freqs: NDArray[np.float64]
-    _plan: tuple[NDArray[np.float64], int, int, float]  # for the C core: freqs, half, blocks, amplitude
-
     @explain_keywords
     def __init__(self, dim: int, base: float = 10000.0, *, freqs: ArrayLike | None = None,
-                 layout: str = "interleaved", rotary_dim: int | None = None, amplitude: float = 1.0) -> None:
+                 layout: str = "interleaved", rotary_dim: int | None = None, rotary_offset: int = 0,
+                 scaling: Scaling | None = None, amplitude: float = 1.0, softmax_scale: float = 1.0) -> None:
         dim = integer("dim", dim, 1)
         layout = canonical_layout(layout)
-        amplitude = positive("amplitude", amplitude)
+        amplitude, softmax_scale = positive("amplitude", amplitude), positive("softmax_scale", softmax_scale)
         base = positive("base", base)
+        offset = integer("rotary_offset", rotary_offset, 0)
+        if offset > dim:
+            raise ValueError(f"rotary_offset must be at most dim={dim}; got {offset}")
         if rotary_dim is not None:
-            rotary_dim = _even("rotary_dim", integer("rotary_dim", rotary_dim, 1), dim)
+            rotary_dim = _even("rotary_dim", integer("rotary_dim", rotary_dim, 1), dim, offset)
         if freqs is None:
             if base < 1:
                 raise ValueError(f"base must be at least 1; got {base}")
-            width = _even("dim", dim, dim) if rotary_dim is None else rotary_dim
+            width = _even("dim", dim - offset, dim, offset) if rotary_dim is None else rotary_dim
             w = np.atleast_2d(geometric_freqs(width, base))
         else:
             if base != 10000.0:
                 raise TypeError(f"Rope takes base= or freqs=, not both; got base={base:g} and freqs")
             w = checked_freqs(freqs)
             width = 2 * w.shape[1]
-            if width > dim:
+            if width > dim - offset:
                 raise ValueError(f"freqs has {amount(w.shape[1], 'plane')}, which turn {width} coordinates; "
-                                 f"a head of dim={dim} has room for {dim // 2}")
+                                 f"a head of dim={dim} has room for {(dim - offset) // 2}"
+                                 f"{f' from rotary_offset={offset} on' if offset else ''}")
             if rotary_dim not in (None, width):
                 given = amount(w.shape[1], "frequency", "frequencies")
                 raise ValueError(f"rotary_dim={rotary_dim} does not fit {given}; expected {width} (or leave "
                                  f"it out)")
-        w.flags.writeable = False
-        fields = {"dim": dim, "layout": layout, "rotary_dim": width, "amplitude": amplitude, "freqs": w,
-                  "_plan": (w, int(layout == "half"), 1, amplitude)}
-        for name, value in fields.items():
-            object.__setattr__(self, name, value)
+        # the default encoding has one description, whichever way it was spelt
+        known = base if freqs is None or np.array_equal(w, [geometric_freqs(width)]) else None
+        scaled = w
+        if scaling is not None:
+            scaled = _scaled(scaling, w, known)
+            amplitude, softmax_scale = amplitude * scaling.amplitude, softmax_scale * scaling.softmax_scale
+        fill(self, dim=dim, layout=layout, rotary_offset=offset, amplitude=amplitude,
+             softmax_scale=softmax_scale, freqs=scaled, unscaled=w, base=known, scaling=scaling)
+
+    @classmethod
+    def from_hf(cls, config: Any, *, layer_type: str | None = None, layout: str | None = None,
+                seq_len: int | None = None) -> Rope:
+        """Return the Rope of a Hugging Face config.json, every key of its rope accounted for.
+
+        Parameters
+        ----------
+        config : dict or object with to_dict()
+            With `rope_scaling` and `rope_theta` (old) or `rope_parameters` (new); of a multimodal config the
+            `text_config` is read, and a `vision_config` is a config of its own.
+        layer_type : str, optional
+            Which of the ropes, where types of layers differ ("full_attention", "sliding_attention").
+        layout : {"half", "interleaved"}, optional
+            Needed where `model_type` is not in the table of models, and beats the table where it is.
+        seq_len : int, optional
+            The length to serve, which "dynamic" and "longrope" choose their frequencies by. Default: within
+            the context of training. It is chosen once: cached keys keep the frequencies they were turned by.
+
+        Returns
+        -------
+        Rope
+            With scaling, amplitude, softmax_scale, rotary_offset, and several axes for M-RoPE (t, h, w).
+
+        Raises
+        ------
+        ValueError
+            A key that is unknown, misspelt, missing or of no meaning to the rope type; an impossible value; a
+            model whose layout is not known; layer types that differ where none is named.
+        TypeError
+            A config that is no dict, a string where a number belongs.
+
+        References
+        ----------
+        Hugging Face transformers 5.24: modeling_rope_utils.py, and models/ for what configs leave out.
+
+        Examples
+        --------
+        >>> from pe import Rope
+        >>> qwen = {"model_type": "qwen2", "hidden_size": 3584, "num_attention_heads": 28, "rope_theta": 1e6,
+        ...         "max_position_embeddings": 32768, "rope_scaling": {"type": "yarn", "factor": 4.0}}
+        >>> rope = Rope.from_hf(qwen)
+        >>> rope.layout, rope.scaling
+        ('half', yarn(factor=4.0, original_max_position_embeddings=32768))
+        """
+        from .huggingface import read
+
+        return read(config, layer_type, layout, seq_len)
 
     @explain_keywords
     def cache(self, positions: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -215,7 +229,7 @@ class Rope:
         >>> Rope(4).apply(np.array([[1.0, 2.0, 3.0, 4.0]]), [1]).round(6)
         array([[-1.14264 ,  1.922076,  2.959851,  4.0298  ]])
         """
-        from .ops import apply_rope
+        from ..ops import apply_rope
 
         return apply_rope(x, positions=positions, rope=self, inverse=inverse, out=out,
                           num_threads=num_threads)
@@ -252,9 +266,9 @@ class Rope:
         >>> bool(np.allclose(rope.shift(cache, -10), rope.apply(k, [0, 1, 2])))
         True
         """
-        from ._check.arrays import values
-        from ._check.positions import numbers, per_row
-        from .ops import apply_rope
+        from .._check.arrays import values
+        from .._check.positions import numbers, per_row
+        from ..ops import apply_rope
 
         keys, moves = values("k", k), numbers("delta", delta)
         if not keys.ndim:
@@ -268,7 +282,8 @@ class Rope:
             rows = keys.shape[-2] if keys.ndim > 1 else 1
             moves = np.broadcast_to(moves, (*[1] * (keys.ndim - 2), rows, *tail))
         per_row("delta", moves, "k", keys.shape[:-1], n_axes)
-        turn = self if self.amplitude == 1 else Rope(self.dim, freqs=self.freqs, layout=self.layout)
+        turn = self if self.amplitude == 1 else Rope(self.dim, freqs=self.freqs, layout=self.layout,
+                                                     rotary_offset=self.rotary_offset)
         return apply_rope(keys, positions=moves, rope=turn, out=out, num_threads=num_threads)
 
     @explain_keywords
@@ -334,21 +349,72 @@ class Rope:
         x[:, second, first] = 0.0 - self.freqs
         return x[0] if len(x) == 1 else x
 
-    @property
-    def wavelengths(self) -> NDArray[np.float64]:
-        """Positions per full turn of each plane, 2 pi / w_l, (n_axes, L); inf where a plane stands still.
+    def explain(self, context: float | None = None) -> Explanation:
+        """Return a table: the wavelength of each plane, its turns in a context, what the scaling did to it.
+
+        Parameters
+        ----------
+        context : float, optional
+            Positions to count turns in. Default: what the scaling is meant for, if it tells.
+
+        Returns
+        -------
+        Explanation
+            To print, or to read: ``.planes``, with a divisor each, and ``.incomplete``, those that never
+            complete a turn.
+
+        Examples
+        --------
+        >>> import pe
+        >>> print(pe.Rope(4, scaling=pe.scaling.linear(4)).explain(100))            # doctest: +ELLIPSIS
+        Rope(4, layout='interleaved', scaling=linear(factor=4.0), wavelengths=[25.13, 2513])
+        w_l = base^(-2l/4), base 10000, linear(factor=4.0); Chen et al. (2023), ...
+        plane    wavelength  turns in 100  scaling
+            0       25.1327       3.97887  divided by 4
+            1       2513.27     0.0397887  divided by 4
+        1 plane of 2 never completes a turn in 100 positions
+        planes 0-1 divided
+        """
+        from .explain import explain
+
+        return explain(self, None if context is None else positive("context", context))
+
+    def error_bound(self, position: ArrayLike, dtype: DTypeLike) -> np.float64 | NDArray[np.float64]:
+        """Bound the error of a turned coordinate, for a plane whose vector has length 1.
+
+        The angle is a product of float64 numbers kept to 106 bits, so in float32 and below a far position
+        costs nothing. What grows is the rounding of the frequencies: float64 numbers miss the published
+        formula by parts in 2^51, times the angle. Frequencies given as `freqs` are taken as exact.
+
+        Parameters
+        ----------
+        position : float, or array_like of shape (...) ((..., n_axes) with several axes)
+            Where the vector stands.
+        dtype : dtype
+            float16, bfloat16, float32 or float64, the dtype of the vector.
+
+        Returns
+        -------
+        float64, or ndarray of float64
+            Of `pe.apply_rope` with positions. Tables of `cache` round the angle itself, another |p w| 2^-53.
+
+        Raises
+        ------
+        TypeError
+            Another dtype.
 
         Examples
         --------
         >>> from pe import Rope
-        >>> Rope(16).wavelengths[0].round(1).tolist()
-        [6.3, 19.9, 62.8, 198.7, 628.3, 1986.9, 6283.2, 19869.2]
+        >>> [f"{Rope(128).error_bound(2**24, dtype):.1e}" for dtype in ("float64", "float32", "float16")]
+        ['7.5e-09', '4.2e-07', '4.9e-04']
         """
-        with np.errstate(divide="ignore"):
-            return 2 * math.pi / np.abs(self.freqs)
+        from .accuracy import error_bound
+
+        return error_bound(self, position, dtype)
 
     def _angles(self, name: str, positions: ArrayLike) -> NDArray[np.float64]:
-        from ._check.positions import numbers
+        from .._check.positions import numbers
 
         p = numbers(name, positions).astype(np.float64)
         n_axes = len(self.freqs)
@@ -361,88 +427,42 @@ class Rope:
 
     def _pairs(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Return the first and the second coordinate of every plane."""
-        plane = np.arange(self.rotary_dim // 2)
-        return (plane, plane + len(plane)) if self.layout == "half" else (2 * plane, 2 * plane + 1)
+        plane, at = np.arange(self.rotary_dim // 2), self.rotary_offset
+        pairs = (plane, plane + len(plane)) if self.layout == "half" else (2 * plane, 2 * plane + 1)
+        return at + pairs[0], at + pairs[1]
 
-    def _key(self) -> tuple[int, str, float, int, bytes]:
-        return self.dim, self.layout, self.amplitude, len(self.freqs), self.freqs.tobytes()
-
-    def __eq__(self, other: object) -> bool:
-        return self._key() == other._key() if isinstance(other, Rope) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self._key())
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, self._key()
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a Rope is frozen: cannot set {name}; make a new one")
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"a Rope is frozen: cannot delete {name}")
-
-    def __repr__(self) -> str:
-        turns = [np.array2string(row, threshold=6, edgeitems=3, separator=", ", max_line_width=10000,
-                                 formatter={"float_kind": "{:.4g}".format}) for row in self.wavelengths]
-        part = "" if self.rotary_dim == self.dim else f", rotary_dim={self.rotary_dim}"
-        gain = "" if self.amplitude == 1 else f", amplitude={self.amplitude:g}"
-        return f"Rope({self.dim}, layout={self.layout!r}{part}{gain}, wavelengths={', '.join(turns)})"
+def described(dim: int, freqs: NDArray[np.float64], *, layout: str, rotary_offset: int = 0,
+              amplitude: float = 1.0, softmax_scale: float = 1.0, unscaled: NDArray[np.float64] | None = None,
+              base: float | None = None, scaling: Scaling | None = None,
+              origin: Provenance | None = None) -> Rope:
+    """Return a Rope of ready frequencies that tells how they came about, as readers of configs make them."""
+    plain = Rope(dim, freqs=freqs, layout=layout, rotary_offset=rotary_offset, amplitude=amplitude,
+                 softmax_scale=softmax_scale)
+    before = plain.freqs if unscaled is None else np.array(np.atleast_2d(unscaled), np.float64)
+    fill(plain, dim=dim, layout=plain.layout, rotary_offset=rotary_offset, amplitude=plain.amplitude,
+         softmax_scale=plain.softmax_scale, freqs=plain.freqs, unscaled=before, base=base, scaling=scaling,
+         origin=origin)
+    return plain
 
 
-@explain_keywords
-def build_rope_cache(seq_len: int, head_dim: int, base: float = 10000.0
-                     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the tables (cos, sin) for positions 0..seq_len-1, as RoPE tutorials build them.
+def _scaled(scaling: Any, w: NDArray[np.float64], base: float | None) -> NDArray[np.float64]:
+    from ..scaling import Scaling
 
-    Parameters
-    ----------
-    seq_len : int
-        Number T of positions.
-    head_dim : int
-        Width D of a head, even.
-    base : float, default 10000.0
-        Frequencies are ``base**(-2 l / head_dim)``.
-
-    Returns
-    -------
-    cos, sin : ndarray of float64, shape (T, D/2)
-        For ``pe.apply_rope(x, cos, sin)`` with x (..., T, D). They are float64 so that late rows are right;
-        they do not change the dtype of the result.
-
-    Raises
-    ------
-    ValueError
-        seq_len below 0, or head_dim odd.
-
-    References
-    ----------
-    The Dog, the Man, and the Clock, "RoPE in code"; its own table is float32.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import pe
-    >>> x = np.random.default_rng(0).normal(size=(1, 2, 6, 8))
-    >>> y = pe.apply_rope(x, *pe.build_rope_cache(6, 8))
-    >>> bool(np.allclose(y, pe.apply_rope(x, positions=np.arange(6))))
-    True
-    """
-    width, rows = integer("head_dim", head_dim, 1), integer("seq_len", seq_len, 0)
-    if width % 2:
-        raise ValueError(f"head_dim must be even, planes are pairs of coordinates; got {width}")
-    return Rope(width, base).cache(rows)
+    if not isinstance(scaling, Scaling):
+        hint = "; a dict of Hugging Face goes to pe.Rope.from_hf" if isinstance(scaling, dict) else ""
+        raise TypeError(f"scaling must be one of pe.scaling, such as pe.scaling.yarn(4.0, 32768); got "
+                        f"{shown(scaling)} of type {type(scaling).__name__}{hint}")
+    if base is None and scaling.needs_base:
+        raise TypeError(f"scaling={type(scaling).__name__} works on a base; got freqs=, which have none")
+    return scaling.scale(w, base)
 
 
-def _restore(dim: int, layout: str, amplitude: float, n_axes: int, freqs: bytes) -> Rope:
-    table = np.frombuffer(freqs).reshape(n_axes, -1)
-    return Rope(dim, freqs=table, layout=layout, amplitude=amplitude)
-
-
-def _even(name: str, width: int, dim: int) -> int:
+def _even(name: str, width: int, dim: int, offset: int) -> int:
     if width % 2:
         hint = f"; rotary_dim={width - 1} turns all but the last" if name == "dim" and width > 1 else ""
+        name += f" less rotary_offset={offset}" if name == "dim" and offset else ""
         raise ValueError(f"{name} must be even, planes are pairs of coordinates; got {shown(width)}{hint}")
-    if width > dim:
-        raise ValueError(f"{name} must be at most dim={shown(dim)}; got {shown(width)}")
+    if not 0 < width <= dim - offset:
+        room = f"dim={shown(dim)}" if not offset else f"{dim - offset}, dim={dim} less rotary_offset={offset}"
+        raise ValueError(f"{name} must be at most {room}; got {shown(width)}")
     return width

@@ -1,0 +1,203 @@
+"""`Rope.from_hf`: a Hugging Face config.json, read strictly; what it leaves out is in the table of models."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import scaling as scalings
+from .._scalars import amount, integer, positive, shown
+from .frequencies import geometric_freqs
+from .layouts import canonical_layout
+from .models import FAMILIES, VISION, Family, Vision
+from .parameters import TYPES, rope_parameters
+from .provenance import ROFORMER, Provenance
+from .rope import Rope, described
+
+WIDTHS = ("hidden_size", "n_embd", "d_model")
+HEADS = ("num_attention_heads", "n_head", "n_heads")
+
+
+def read(config: Any, layer_type: str | None, layout: str | None, seq_len: int | None) -> Rope:
+    """Return the Rope of a config; see `Rope.from_hf`."""
+    config, model = _model(config)
+    layout = None if layout is None else canonical_layout(layout)
+    if model in VISION:
+        return _vision(VISION[model], config, layout, model)
+    family = _family(model, layout)
+    given = rope_parameters(config, family, layer_type)
+    base = positive("rope_theta", given["rope_theta"])
+    if base < 1:
+        raise ValueError(f"rope_theta must be at least 1; got {base:g}")
+    dim, width, offset = _shape(config, family, given, layer_type)
+    try:
+        scaling = _scaling(given, config, width, seq_len)
+        unscaled = geometric_freqs(width, base)
+        freqs = unscaled if scaling is None else scaling.scale(unscaled, base)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"rope_type {given['rope_type']!r}: {error}") from None
+    axes = _axes(given, family, width // 2)
+    if layout is None:
+        flag = config.get("rope_interleave") if family.head == "mla" else None
+        layout = family.layout if flag is None else "interleaved" if flag else "half"
+    formula = f"w_l = base^(-2l/{width}), base {base:.10g}" + ("" if scaling is None else f", {scaling!r}")
+    formula += ", turned by -p w in the model: apply it with inverse=True" if family.inverse else ""
+    return described(
+        dim, freqs * axes, layout=layout, rotary_offset=offset, unscaled=unscaled * axes, base=base,
+        scaling=scaling, amplitude=1.0 if scaling is None else scaling.amplitude,
+        softmax_scale=scaling.softmax_scale if scaling is not None and family.share else 1.0,
+        origin=Provenance(model, formula, ROFORMER if scaling is None else scaling.paper))
+
+
+def axes_of(mrope: str, sections: tuple[int, ...]) -> NDArray[np.intp]:
+    """Return for each plane the axis that turns it: 0 for t, 1 for h, 2 for w.
+
+    "chunked": a run of planes for each, in this order (Qwen2-VL). "interleaved": planes t h w t h w ...,
+    until the sections of h and of w are used up, the rest t (Qwen3-VL). "alternating": h w h w ..., then t,
+    with sections in the order h, w, t (Ernie 4.5 VL).
+    """
+    plane = np.arange(sum(sections))
+    if mrope == "chunked":
+        return np.repeat(np.arange(3), sections)
+    if mrope == "alternating":
+        return np.where(plane < sections[0] + sections[1], 1 + plane % 2, 0)
+    limit = 3 * np.array([len(plane), *sections[1:]])
+    return np.where(plane < limit[plane % 3], plane % 3, 0)
+
+
+def _model(config: Any) -> tuple[Mapping[str, Any], str]:
+    """Return the config of the text model, and its model_type."""
+    if not isinstance(config, Mapping):
+        if not hasattr(config, "to_dict"):
+            raise TypeError(f"config must be a dict, such as json.load gives, or have to_dict(); got "
+                            f"{shown(config)} of type {type(config).__name__}")
+        config = config.to_dict()
+    model = config.get("model_type")
+    text = config.get("text_config")
+    if isinstance(text, Mapping):
+        known = [name for name in (f"{model}_text", model) if name in FAMILIES]
+        inner = text.get("model_type") or (known[0] if known else model)
+        return {"model_type": inner, **text}, inner
+    return config, "" if model is None else model
+
+
+def _family(model: str, layout: str | None) -> Family:
+    if model in FAMILIES:
+        return FAMILIES[model]
+    if layout is not None:
+        return Family(layout)
+    known = [*FAMILIES, *VISION]
+    near = difflib.get_close_matches(str(model), known, n=1)
+    what = f"model_type {shown(model)} is not in the table of models" if model else "config has no model_type"
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise ValueError(f'{what}{hint}; the layout stands in no config, so pass layout="half" (pairs l, l+L, as '
+                     f'Llama) or layout="interleaved" (pairs 2l, 2l+1)')
+
+
+def _shape(config: Mapping[str, Any], family: Family, given: Mapping[str, Any],
+           layer_type: str | None) -> tuple[int, int, int]:
+    """Return the head's width, the width that turns, and where that begins."""
+    named = [each.get(key) for each in (given, config) for key in ("partial_rotary_factor", "rotary_pct")]
+    part = next((value for value in named if value is not None), family.part)
+    part = positive("partial_rotary_factor", part)
+    if part > 1:
+        raise ValueError(f"partial_rotary_factor must be at most 1; got {part:g}")
+    if family.head == "mla":
+        nope, turned = (_integer(config, key) for key in ("qk_nope_head_dim", "qk_rope_head_dim"))
+        return nope + turned, _width(int(turned * part), "qk_rope_head_dim"), nope
+    wide = family.head == "global" and layer_type == "full_attention" and config.get("global_head_dim")
+    dim = integer("global_head_dim", wide, 1) if wide else _head(config)
+    if given["rope_type"] == "proportional":
+        return dim, _width(dim, "head_dim"), 0
+    width = config.get("rotary_dim") if "partial_rotary_factor" not in given else None
+    width = int(dim * part) if width is None else integer("rotary_dim", width, 1, dim)
+    _width(width, f"head_dim {dim} times partial_rotary_factor {part:g}")
+    return dim, width, dim - width if family.head == "tail" else 0
+
+
+def _head(config: Mapping[str, Any]) -> int:
+    if config.get("head_dim") is not None:
+        return _integer(config, "head_dim")
+    whole = next((key for key in WIDTHS if config.get(key) is not None), None)
+    heads = next((key for key in HEADS if config.get(key) is not None), None)
+    if whole is None or heads is None:
+        raise ValueError('config lacks head_dim, hidden_size, num_attention_heads; write "head_dim": 128')
+    return _integer(config, whole) // _integer(config, heads)
+
+
+def _integer(config: Mapping[str, Any], key: str) -> int:
+    if config.get(key) is None:
+        raise ValueError(f"config lacks {key}, which this model needs for the width of its heads")
+    return integer(key, config[key], 1)
+
+
+def _width(width: int, what: str) -> int:
+    if width < 2 or width % 2:
+        raise ValueError(f"{what} gives {width} coordinates to turn; expected an even number from 2 on")
+    return width
+
+
+def _scaling(given: Mapping[str, Any], config: Mapping[str, Any], width: int,
+             seq_len: int | None) -> scalings.Scaling | None:
+    kind = given["rope_type"]
+    longest = config.get("max_position_embeddings") or config.get("n_positions")
+    keywords = {name: given[name] for needs in TYPES[kind] for name in needs if name in given}
+    original = "original_max_position_embeddings"
+    if kind in ("yarn", "longrope", "llama3"):
+        keywords[original] = config.get(original) or keywords.get(original) or longest
+        if keywords[original] is None:
+            raise ValueError(f"config lacks {original}, the context of training")
+    if kind == "yarn":
+        return scalings.yarn(**keywords)
+    if kind == "llama3":
+        return scalings.llama3(**keywords)
+    if kind == "longrope":
+        return scalings.longrope(**keywords, max_position_embeddings=longest, seq_len=seq_len)
+    if kind == "linear":
+        return scalings.linear(given["factor"])
+    if kind == "proportional":
+        return scalings.proportional(given.get("partial_rotary_factor", 1.0), given.get("factor", 1.0))
+    if kind == "dynamic" and "alpha" in given:
+        return scalings.ntk(positive("alpha", given["alpha"]))
+    if kind == "dynamic":
+        if longest is None:
+            raise ValueError("config lacks max_position_embeddings, up to which nothing is scaled")
+        return scalings.dynamic_ntk(given["factor"], longest, seq_len)
+    return None
+
+
+def _axes(given: Mapping[str, Any], family: Family, planes: int) -> NDArray[np.float64]:
+    """Return 1 where an axis turns a plane and 0 elsewhere, (n_axes, L)."""
+    sections, mrope = given.get("mrope_section"), family.mrope
+    if sections is None:
+        if not mrope:
+            return np.ones((1, planes))
+        sections = family.sections
+    if "mrope_interleaved" in given:
+        mrope = "interleaved" if given["mrope_interleaved"] else "chunked"
+    if not isinstance(sections, list | tuple) or len(sections) != 3:
+        raise ValueError(f"mrope_section must be three counts, planes for t, h and w; got {shown(sections)}")
+    sections = tuple(integer("mrope_section", count, 0) for count in sections)
+    if sum(sections) != planes:
+        raise ValueError(f"mrope_section {list(sections)} counts {amount(sum(sections), 'plane')}; expected "
+                         f"L = {planes}")
+    return (axes_of(mrope or "chunked", sections) == np.arange(3)[:, None]).astype(np.float64)
+
+
+def _vision(tower: Vision, config: Mapping[str, Any], layout: str | None, model: str) -> Rope:
+    from .. import presets
+
+    given = config.get("rope_parameters") or {}
+    base = given.get("rope_theta") or config.get("rope_theta") or tower.base
+    dim = config.get("head_dim")
+    if dim is None:
+        dim = _integer(config, tower.width)
+        for key in tower.over:
+            dim //= _integer(config, key)
+    rope = getattr(presets, tower.preset)(integer("head_dim", dim, 1), base=positive("rope_theta", base))
+    origin = Provenance(model, rope.provenance.formula, rope.provenance.paper)
+    return described(rope.dim, rope.freqs, layout=layout or rope.layout, base=rope.base, origin=origin)

@@ -1,0 +1,17 @@
+"""Context extension: what a model does to its frequencies to read further than it was trained.
+
+Each scaling is a frozen, comparable record with the parameter names and defaults of its publication:
+``Rope(dim, base, scaling=pe.scaling.yarn(4.0, 32768))``. w_l is the frequency of plane l before scaling, d =
+2L the rotated width, s the factor, L0 the context of training.
+
+>>> import pe
+>>> round(pe.Rope(128, 1e6, scaling=pe.scaling.yarn(4.0, 32768)).amplitude, 6)
+1.138629
+"""
+
+from .bands import llama3, yarn
+from .common import Scaling
+from .interpolation import dynamic_ntk, linear, ntk, proportional
+from .lists import longrope
+
+__all__ = ["Scaling", "dynamic_ntk", "linear", "llama3", "longrope", "ntk", "proportional", "yarn"]

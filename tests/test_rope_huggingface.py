@@ -1,0 +1,288 @@
+"""`Rope.from_hf`: 76 configs of real model classes in both spellings, 13 bad ones, and what is asked for."""
+
+import json
+
+import numpy as np
+import pytest
+from golden_cases import GOLDEN, arrays, rope_cases
+
+from pe import Rope, scaling
+from pe.rope.huggingface import axes_of
+from pe.rope.models import FAMILIES, VISION
+
+with open(GOLDEN / "rope_hf_configs.json") as file:
+    CONFIGS = json.load(file)
+CASES = CONFIGS["cases"]
+OLD = {"rope_scaling", "rope_parameters", "rope_theta", "rotary_pct", "rotary_emb_base",
+       "rope_local_base_freq", "compress_rope_theta", "partial_rotary_factor"}
+LLAMA = {"model_type": "llama", "hidden_size": 256, "num_attention_heads": 4, "max_position_embeddings": 8192}
+
+
+def spelt(case, form):
+    """The config as it is published, or with the rope that transformers 5 saves."""
+    config = {"model_type": case["model_type"], **case["config"]}
+    if form == "new":
+        config = {key: value for key, value in config.items() if key not in OLD}
+        config["rope_parameters"] = case["rope_parameters_v5"]
+    return config
+
+
+def read(case, form="old"):
+    return Rope.from_hf(spelt(case, form), layer_type=case["layer_type"], seq_len=case["seq_len"])
+
+
+def of(rope_type, **keys):
+    return Rope.from_hf({**LLAMA, "rope_scaling": {"rope_type": rope_type, **keys}})
+
+
+# The golden configs
+
+
+def test_every_config_is_here():
+    assert len(CASES) == 76 and len(CONFIGS["bad"]) == 13
+    unsaved = {name for name, case in CASES.items() if case["rope_parameters_v5"] is None}
+    assert unsaved == {"apply_gptj", "vision_dinov3"}
+
+
+SPELT = [(name, form) for name, case in CASES.items() for form in ("old", "new")
+         if form == "old" or case["rope_parameters_v5"] is not None]
+
+
+@pytest.mark.parametrize("name, form", SPELT)
+def test_golden_config(name, form):
+    rope, expect = read(CASES[name], form), CASES[name]["expect"]
+    got = {"head_dim": rope.dim, "rotary_dim": rope.rotary_dim, "rotary_offset": rope.rotary_offset,
+           "n_axes": len(rope.freqs), "layout": rope.layout}
+    assert got == {key: expect[key] for key in got}
+    assert rope.amplitude == pytest.approx(expect["amplitude"], rel=1e-15)
+    file, _, key = expect["freqs"].partition(".npz:")
+    np.testing.assert_allclose(rope.freqs, np.atleast_2d(arrays(file)[key]), rtol=1e-14)
+
+
+@pytest.mark.parametrize("name", [n for n, case in CASES.items() if case["rope_parameters_v5"] is not None])
+def test_both_spellings_are_one_rope(name):
+    old, new = (read(CASES[name], form) for form in ("old", "new"))
+    assert old == new and old.scaling == new.scaling and old.provenance == new.provenance
+
+
+@pytest.mark.parametrize("name, case", [pytest.param(*c, id=c[0]) for c in rope_cases("rope_freqs")])
+def test_tables(name, case):
+    """cos and sin to position 2^24 + 1: exact but for the roundings of w and p*w; the model's in float32."""
+    rope, p = read(CASES[name]), case.positions
+    cos, sin = rope.cache(p)
+    allowed = (np.abs(p)[:, None] * rope.unscaled[0, 0] + 4) * 2.0**-51
+    for got, exact, theirs in ((cos, case.cos, case.cos_hf), (sin, case.sin, case.sin_hf)):
+        assert (np.abs(got - exact * case.amplitude) <= allowed * case.amplitude).all()
+        near = np.minimum(p[:, None] * 2.0**-21, 2) + 2.0**-22
+        assert (np.abs(got - theirs[:, :got.shape[1]]) <= near * case.amplitude).all()
+    np.testing.assert_allclose(rope.freqs[0], case.inv_freq_hf, rtol=5e-7)
+    assert rope.amplitude == pytest.approx(case.attention_factor_hf, rel=1e-6)
+
+
+TURNED = [(name, *case["expect"]["freqs"].removesuffix("/freqs").split(".npz:"))
+          for name, case in CASES.items() if case["expect"]["freqs"].endswith("/freqs")]
+
+
+@pytest.mark.parametrize("name, file, peer", TURNED)
+def test_whole_heads_of_the_models(name, file, peer):
+    """The whole head goes in, with what is copied: exact, and near what the model itself gave."""
+    assert len(TURNED) == 30
+    case, rope = dict(rope_cases(file))[peer], read(CASES[name])
+    for operand in ("q", "k"):
+        x = getattr(case, operand, None)
+        if x is None:
+            continue
+        positions = getattr(case, "positions_k", case.positions) if operand == "k" else case.positions
+        tail = () if len(rope.freqs) == 1 else (len(rope.freqs),)
+        positions = np.broadcast_to(positions, x.shape[:-1] + tail)
+        exact, theirs = getattr(case, f"{operand}_exact"), getattr(case, f"{operand}_hf32")
+        for dtype in (np.float64, np.float32):
+            got = rope.apply(x.astype(dtype), positions, inverse=case.inverse)
+            if peer == "deepseek_v3_interleave":                # reads adjacent pairs, writes half order
+                turned = got[..., rope.rotary_offset:]
+                got = np.concatenate([got[..., :rope.rotary_offset], turned[..., ::2], turned[..., 1::2]], -1)
+            largest = np.abs(x).max()
+            bound = rope.error_bound(np.abs(positions).max(axis=tuple(range(x.ndim - 1))), dtype)
+            assert np.abs(got - exact).max() <= 1.5 * bound * largest
+            reach = np.minimum(np.abs(positions).max() * 2.0**-21, 2) + 2.0**-21
+            assert np.abs(got - theirs).max() <= 1.5 * reach * largest * rope.amplitude
+
+
+@pytest.mark.parametrize("peer, name", [("deepseek_v3_interleave", "apply_deepseek_v3_interleave"),
+                                        ("deepseek_v3_half", "apply_deepseek_v3_half")])
+def test_deepseek_gives_the_softmax_its_share(peer, name):
+    rope = read(CASES[name])
+    scale = dict(rope_cases("rope_apply"))[peer].softmax_scale_hf
+    assert rope.softmax_scale * rope.dim**-0.5 == pytest.approx(scale, rel=1e-7)
+    same_keys = {**LLAMA, "rope_scaling": CASES[name]["config"]["rope_scaling"]}
+    assert Rope.from_hf(same_keys).softmax_scale == 1           # Llama's code does not read the share
+
+
+# The bad ones, and others
+
+
+@pytest.mark.parametrize("name, error, words", [
+    ("misspelt required key", ValueError, "rope_scaling .*'facotr'; did you mean 'factor'"),
+    ("misspelt optional key", ValueError, "rope_scaling .*'beta_fasst'; did you mean 'beta_fast'"),
+    ("misspelt rope_type key", ValueError, "rope_scaling .*'rope_typ'; did you mean 'rope_type'"),
+    ("unknown rope_type", ValueError, "rope_type 'ntk' is unknown.*dynamic"),
+    ("factor below 1", ValueError, "linear.*factor .*at least 1.*0.5"),
+    ("high = low", ValueError, "llama3.*high_freq_factor .*above low_freq_factor.*=4 .*=4"),
+    ("high < low", ValueError, "llama3.*high_freq_factor .*above low_freq_factor.*=1 .*=4"),
+    ("beta_fast < beta_slow", ValueError, "yarn.*beta_fast .*at least beta_slow.*=1 .*=32"),
+    ("wrong list length", ValueError, "longrope.*short_factor has 3 numbers; expected L = 32"),
+    ("factor missing", ValueError, "yarn' lacks 'factor'; write \"factor\""),
+    ("factor null", ValueError, "yarn' lacks 'factor'; write \"factor\""),
+    ("factor a string", TypeError, "linear.*factor .*number.*'4'"),
+    ("dynamic with head_dim 2", ValueError, "dynamic.*at least 2 planes"),
+])
+def test_bad_config(name, error, words):
+    with pytest.raises(error, match=words):
+        Rope.from_hf({"model_type": "llama", **CONFIGS["bad"][name]["config"]})
+
+
+@pytest.mark.parametrize("change, error, words", [
+    ({"model_type": "llamma"}, ValueError, "'llamma' .*did you mean 'llama'.*layout="),
+    ({"model_type": None}, ValueError, "no model_type.*layout=\"half\""),
+    ({"hidden_size": None}, ValueError, "head_dim"),
+    ({"hidden_size": 2.5}, TypeError, "hidden_size .*integer"),
+    ({"rope_theta": 0.5}, ValueError, "rope_theta .*at least 1.*0.5"),
+    ({"rope_theta": "1e4"}, TypeError, "rope_theta .*number"),
+    ({"rope_scaling": [1]}, TypeError, "rope_scaling must be a dict"),
+    ({"rope_scaling": {"factor": 4.0}}, ValueError, "'factor', which rope_type 'default' .*'linear'"),
+    ({"rope_scaling": {"rope_type": "linear", "type": "yarn", "factor": 4.0}}, ValueError,
+     "keep the right one"),
+    ({"rope_scaling": {"rope_type": 3}}, TypeError, "rope_type must be a string"),
+    ({"rope_scaling": {"rope_type": "linear", "factor": 4.0, "beta_fast": 32}}, ValueError,
+     "'beta_fast', .*'yarn'"),
+    ({"rope_scaling": {"rope_type": "yarn", "factor": 4.0}, "max_position_embeddings": None}, ValueError,
+     "original_max_position_embeddings"),
+    ({"rope_scaling": {"rope_type": "dynamic", "factor": 4.0}, "max_position_embeddings": None}, ValueError,
+     "max_position_embeddings"),
+    ({"rope_scaling": {"rope_type": "linear", "factor": 4.0}, "rope_parameters": {"rope_type": "default"}},
+     ValueError, "both rope_scaling and rope_parameters"),
+    ({"rope_scaling": {"mrope_section": [16, 8, 9]}}, ValueError, "counts 33 planes; expected L = 32"),
+    ({"rope_scaling": {"mrope_section": 32}}, ValueError, "mrope_section must be three counts"),
+    ({"partial_rotary_factor": 1.5}, ValueError, "partial_rotary_factor .*at most 1"),
+    ({"partial_rotary_factor": 0.3}, ValueError, "head_dim 64 times partial_rotary_factor 0.3 gives 19"),
+    ({"rope_parameters": {"full_attention": {"rope_type": "default"}, "factor": 2}}, ValueError,
+     "mixes layer types .*'factor'"),
+])
+def test_refused(change, error, words):
+    with pytest.raises(error, match=words):
+        Rope.from_hf({**LLAMA, **change})
+
+
+def test_a_config_is_a_dict_or_has_to_dict():
+    class Config:
+        def to_dict(self):
+            return LLAMA
+
+    assert Rope.from_hf(Config()) == Rope.from_hf(LLAMA) == Rope(64, layout="half")
+    for config in (None, "config.json", 3):
+        with pytest.raises(TypeError, match="config must be a dict"):
+            Rope.from_hf(config)
+
+
+def test_layout_is_asked_for_where_the_model_is_unknown():
+    unknown = {**LLAMA, "model_type": "brand_new"}
+    assert Rope.from_hf(unknown, layout="gptj") == Rope(64)
+    assert Rope.from_hf(LLAMA, layout="interleaved") == Rope(64)
+    with pytest.raises(ValueError, match="layout 'neither'"):
+        Rope.from_hf(unknown, layout="neither")
+
+
+def test_the_text_config_of_a_multimodal_model():
+    text = CASES["apply_gemma3_full"]
+    for inner in ({"model_type": "gemma3_text"}, {}):
+        config = {"model_type": "gemma3", "hidden_size": 1, "text_config": {**inner, **text["config"]}}
+        assert Rope.from_hf(config, layer_type="full_attention") == read(text)
+
+
+def test_layer_types():
+    gemma, full = spelt(CASES["linear_gemma3_4b_full_legacy"], "old"), "full_attention"
+    for given in (None, "global"):
+        with pytest.raises(ValueError, match="layer_type=, one of 'full_attention', 'sliding_attention'"):
+            Rope.from_hf(gemma, layer_type=given)
+    assert Rope.from_hf(gemma, layer_type=full).scaling == scaling.linear(8)
+    assert Rope.from_hf(gemma, layer_type="sliding_attention").scaling is None
+    with pytest.raises(ValueError, match="layer_type is 'full_attention'.*one rope"):
+        Rope.from_hf(LLAMA, layer_type=full)
+    listed = {**LLAMA, "layer_types": [full, "sliding_attention"]}
+    assert Rope.from_hf(listed, layer_type=full) == Rope.from_hf(listed)
+    only = {full: {"rope_type": "linear", "factor": 2.0}, "sliding_attention": None}
+    one = {**LLAMA, "rope_parameters": only}
+    assert Rope.from_hf(one).scaling == scaling.linear(2)
+
+
+def test_defaults_of_gemma_4_and_deepseek_4():
+    gemma = {"model_type": "gemma4_text", "head_dim": 256, "global_head_dim": 512}
+    full = Rope.from_hf(gemma, layer_type="full_attention")
+    assert full.dim == 512 and full.scaling == scaling.proportional(0.25) and full.base == 1e6
+    assert Rope.from_hf(gemma, layer_type="sliding_attention") == Rope(256, layout="half")
+    deep = {"model_type": "deepseek_v4", "head_dim": 512, "max_position_embeddings": 65536,
+            "rope_scaling": {"type": "yarn", "factor": 16, "original_max_position_embeddings": 4096}}
+    main, compress = (Rope.from_hf(deep, layer_type=layer) for layer in ("main", "compress"))
+    assert (main.rotary_offset, main.scaling, main.base) == (448, None, 1e4)
+    assert compress.base == 160000 and compress.scaling.factor == 16 and compress.amplitude == 1
+
+
+def test_null_stands_for_not_given_and_harmless_keys_pass():
+    want = of("yarn", factor=4.0)
+    assert of("yarn", factor=4.0, beta_fast=None, attention_factor=None, finetuned=True, type="yarn") == want
+    assert Rope.from_hf({**LLAMA, "rope_scaling": None, "head_dim": None}) == Rope(64, layout="half")
+    assert of("linear", factor=2.0, original_max_position_embeddings=512) == of("linear", factor=2.0)
+
+
+def test_where_the_context_of_training_stands():
+    for keys, want in (({}, 8192), ({"original_max_position_embeddings": 2048}, 2048)):
+        assert of("yarn", factor=4.0, **keys).scaling.original_max_position_embeddings == want
+    beside = {**LLAMA, "original_max_position_embeddings": 1024,
+              "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 2048}}
+    assert Rope.from_hf(beside).scaling.original_max_position_embeddings == 1024
+
+
+def test_sections_of_three_axes():
+    assert axes_of("chunked", (1, 2, 1)).tolist() == [0, 1, 1, 2]
+    assert axes_of("interleaved", (4, 2, 2)).tolist() == [0, 1, 2, 0, 1, 2, 0, 0]
+    assert axes_of("alternating", (2, 2, 1)).tolist() == [1, 2, 1, 2, 0]
+    text = np.repeat(np.arange(5)[:, None], 3, axis=1)
+    x = np.random.default_rng(0).normal(size=(5, 128))
+    for name in ("mrope_qwen2_vl", "mrope_qwen3_vl", "mrope_ernie4_5_vl"):
+        rope = read(CASES[name])
+        plain = Rope(128, rope.base, layout=rope.layout)        # text stands at (p, p, p)
+        np.testing.assert_allclose(rope.apply(x, text), plain.apply(x, np.arange(5)), atol=1e-14)
+
+
+def test_yarn_on_three_axes_scales_the_spectrum_they_share():
+    keys = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
+    config = {"model_type": "qwen2_5_vl", "head_dim": 128, "rope_theta": 1e6,
+              "rope_scaling": {**keys, "mrope_section": [16, 24, 24]}}
+    rope, plain = Rope.from_hf(config), Rope(128, 1e6, scaling=scaling.yarn(4.0, 32768))
+    np.testing.assert_array_equal(rope.freqs.sum(axis=0), plain.freqs[0])
+    assert rope.amplitude == plain.amplitude and rope.scaling == plain.scaling
+
+
+def test_provenance():
+    rope = read(CASES["yarn_deepseek_v3"])
+    assert rope.provenance.family == "deepseek_v3" and "YaRN" in rope.provenance.paper
+    assert "inverse=True" in str(read(CASES["apply_nanochat"]).provenance)
+
+
+@pytest.mark.parametrize("model", FAMILIES)
+def test_every_family_reads_a_plain_config(model):
+    config = {"model_type": model, "hidden_size": 512, "num_attention_heads": 4, "qk_nope_head_dim": 32,
+              "qk_rope_head_dim": 16}
+    if FAMILIES[model].sections:
+        config["hidden_size"] = 4 * int(2 * sum(FAMILIES[model].sections) / FAMILIES[model].part)
+    for layer_type in FAMILIES[model].layers or [None]:
+        rope = Rope.from_hf(config, layer_type=layer_type)
+        assert rope.layout == FAMILIES[model].layout and rope.provenance.family == model
+
+
+@pytest.mark.parametrize("model", VISION)
+def test_every_vision_tower_reads_a_plain_config(model):
+    keys = {VISION[model].width: 512, **dict.fromkeys(VISION[model].over, 2)}
+    rope = Rope.from_hf({"model_type": model, **keys})
+    assert rope.dim == 512 // 2 ** len(VISION[model].over) and len(rope.freqs) == 2
+    assert rope.provenance.family == model and rope.base == VISION[model].base
