@@ -287,7 +287,8 @@ def test_rope_of_published_models(ops, name, case, dtype):
         if name == "deepseek_v3_interleave":                # reads adjacent pairs, writes half order
             got[..., turned] = got[..., np.concatenate([turned[::2], turned[1::2]])]
         tolerance = _rope_tolerance(dtype, x, _largest_angle(case.positions, case.freqs), case.amplitude)
-        _check(got[..., turned], getattr(case, f"{operand}_exact")[..., turned], tolerance, f"{name} {operand}")
+        want = getattr(case, f"{operand}_exact")[..., turned]
+        _check(got[..., turned], want, tolerance, f"{name} {operand}")
 
 
 @pytest.mark.parametrize("ops", OPS)
