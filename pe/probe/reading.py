@@ -1,0 +1,270 @@
+"""What a function is: read off its matrices near position 0, and written into a report."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .frequencies import USUAL_BASES, near_points, spectrum_of, speeds_of
+from .planes import ROTATION, find_planes, turns_of, why_no_rotation
+from .precision import WRITTEN, to_bfloat16, to_float16
+
+SAME = 1e-4
+"""Relative difference of matrix entries up to which they are the same, in float32."""
+
+
+def maps_of(caller, points, dtype):
+    """Return the matrix (H, T, D, D) of every head and row, column by column."""
+    dim = caller.rope.dim
+    x = np.broadcast_to(np.eye(dim)[:, None, None], (dim, caller.heads, len(points), dim))
+    return np.ascontiguousarray(np.moveaxis(caller.turn(x, points, dtype)[0], 0, -1))
+
+
+def mixes(caller, maps, points, dtype):
+    """Say whether a row is more than its matrix times its vector: other rows, heads, a nonlinearity."""
+    x = np.random.default_rng(0).standard_normal((2, caller.heads, len(points), caller.rope.dim))
+    expected = np.einsum("htij,bhtj->bhti", maps, x)
+    allowed = (SAME + 4 * WRITTEN[dtype]) * np.abs(expected).max()
+    return bool(np.abs(caller.turn(x, points, dtype)[0] - expected).max() > allowed)
+
+
+def grid_points(grid):
+    """Return the cells of a grid, row-major."""
+    return np.stack([axis.ravel() for axis in np.indices(grid)], axis=-1)
+
+
+def tried_points(caller, grid):
+    """Return the points of the first rows."""
+    return near_points(caller.n_axes) if grid is None else grid_points(grid)
+
+
+def read_rows(report, maps, points):
+    """Report relativity, and functions that turn no row or all alike; say whether there is more to read."""
+    size = float(np.abs(maps).max())
+    report.is_relative = _read_relative(report, maps, points)
+    if np.abs(maps - maps[0]).max() > 1e-7 * size:
+        return True
+    unit = [1.0, *[0.0] * (maps.shape[-1] - 1)]
+    shown = {"x": unit, "position": points[-1].tolist(), "got": maps[-1][:, 0]}
+    if np.abs(maps[0] - np.eye(maps.shape[-1])).max() <= SAME:
+        report.is_rotation, report.amplitude = True, 1.0
+        report.blame("nothing turns: every row comes back as it was, so that all tokens stand at position 0",
+                     **shown)
+    else:
+        report.blame("every row is mapped alike: the position has no effect", **shown)
+    return False
+
+
+def _read_relative(report, maps, points):
+    """Compare the scores of some vectors at all pairs of some rows with the same gap."""
+    rows = range(min(len(points), 9))
+    q, k = np.random.default_rng(2).standard_normal((2, maps.shape[-1], 8))
+    queries, keys, known = maps[rows] @ q, maps[rows] @ k, {}
+    size = float(np.abs(maps).max()) ** 2
+    for t in rows:
+        for s in rows:
+            gap, scores = tuple((points[s] - points[t]).tolist()), queries[t].T @ keys[s]
+            first, second, others = known.setdefault(gap, (t, s, scores))
+            if np.abs(scores - others).max() > 2 * ROTATION * size * np.sqrt(maps.shape[-1]):
+                here, there = maps[t].T @ maps[s], maps[first].T @ maps[second]
+                i, j = np.unravel_index(np.abs(here - there).argmax(), here.shape)
+                report.remark(f"not relative: q = e_{i}, k = e_{j} score {there[i, j]:.6g} at "
+                              f"{_pair(points, first, second)}, {here[i, j]:.6g} at {_pair(points, t, s)}")
+                return False
+    return True
+
+
+def _pair(points, t, s):
+    both = points[[t, s]].tolist()
+    return " and ".join(str(point[0] if len(point) == 1 else tuple(point)) for point in both)
+
+
+def read_planes(report, maps, points):
+    """Report layout, width, amplitude and rotation; return planes and phases (T, L), or None."""
+    dim = maps.shape[-1]
+    planes, maps = find_planes(maps)
+    if planes is None:
+        _read_dense(report, maps, points)
+        return None
+    report.layout = "interleaved to half" if planes.deinterleaved else planes.layout
+    report.rotary_dim, report.rotary_offset = planes.width, planes.offset
+    if planes.deinterleaved:
+        report.remark("pairs are read adjacent and written in half order, as DeepSeek-V3 does: scores are "
+                      "those of the interleaved layout, the vectors are not")
+    if planes.blocks > 1:
+        report.remark(f"pairs lie within {planes.blocks} blocks of the head, one after the other")
+    blocks = planes.blocks_of(maps)
+    turns = turns_of(blocks)
+    report.amplitude = amplitude = _amplitude(turns.length[0])
+    report.is_rotation = bool(turns.residual.max() <= ROTATION)
+    if not report.is_rotation:
+        report.amplitude = None
+        row, plane = np.argwhere(turns.residual > ROTATION)[0]
+        report.blame(why_no_rotation(planes, blocks),
+                     **_shown(planes, plane, points[row], blocks[row, plane]))
+        return None
+    off = np.maximum(np.abs(turns.length - turns.length[0]), np.abs(turns.length[:1] - amplitude))
+    if off.max() > ROTATION * amplitude:
+        report.is_rotation, report.amplitude = False, None
+        row, plane = np.argwhere(off > ROTATION * amplitude)[0]
+        report.blame(f"lengths change, by factors from {turns.length.min():.6g} to {turns.length.max():.6g}: "
+                     "planes are damped (as in xPos), or have amplitudes of their own",
+                     **_shown(planes, plane, points[row], blocks[row, plane]))
+        return None
+    rest = np.setdiff1d(np.arange(dim), [planes.first, planes.second])
+    if rest.size and np.abs(maps[:, rest, rest] - 1).max() > SAME:
+        report.blame(f"coordinates that do not turn are scaled, by {maps[0, rest[0], rest[0]]:.6g}",
+                     coordinate=int(rest[0]))
+    return planes, turns.phase
+
+
+def _shown(planes, plane, point, block):
+    first, second = int(planes.first[plane]), int(planes.second[plane])
+    return {"x": f"1 at coordinate {first}, else 0", "position": point.tolist(),
+            f"got at {first}, {second}": block[:, 0], "length": float(np.hypot(*block[:, 0]))}
+
+
+def _amplitude(length):
+    amplitude = float(np.median(length))
+    return 1.0 if abs(amplitude - 1) <= 3e-3 else amplitude
+
+
+def _read_dense(report, maps, points):
+    gram = maps.swapaxes(-1, -2) @ maps
+    scale = np.trace(gram, axis1=-2, axis2=-1)[:, None, None] / maps.shape[-1]
+    off = np.abs(gram - scale * np.eye(maps.shape[-1])).max(axis=(-2, -1))
+    report.is_rotation = bool((off <= ROTATION * scale[:, 0, 0]).all())
+    if report.is_rotation and report.is_relative:
+        report.amplitude = float(np.sqrt(scale.mean()))
+        report.blame("planes are no pairs of coordinates of a published layout, (2l, 2l+1) or (l, l+L): they "
+                     "lie in another basis, or in another order")
+        return
+    row = int(off.argmax())
+    column = int(np.abs(np.sum(maps[row] ** 2, axis=0) - 1).argmax())
+    alone = np.abs(maps * (1 - np.eye(maps.shape[-1]))).max() <= SAME
+    report.blame("coordinates are scaled and never mixed: the sine is missing" if alone else
+                 "coordinates mix in no pairs: one of them turns with several others",
+                 **{"x": f"1 at coordinate {column}, else 0", "position": points[row].tolist(),
+                    "got": maps[row][:, column]})
+
+
+def read_speeds(report, points, phase, grid, names, expected):
+    """Report frequencies, direction, origin and base; return (freqs, start) to compare with, or None."""
+    speeds = speeds_of(points, phase)
+    if speeds.bent is not None and grid is not None and len(grid) == 2:
+        points, speeds = _other_grid(report, points, phase, grid, speeds)
+    if speeds.bent is not None:
+        row = speeds.bent
+        plane = int(speeds.residual[row].argmax())
+        steady = np.exp(1j * (points[row] @ speeds.freqs[:, plane] + speeds.start[plane]))
+        report.blame("the angle is not proportional to the position",
+                     plane=plane, position=points[row].tolist(),
+                     **{"cos, sin": [phase[row, plane].real, phase[row, plane].imag],
+                        "at constant speed": [steady.real, steady.imag]})
+        return None
+    freqs, start = speeds.freqs, speeds.start
+    if not freqs.any():
+        report.blame("planes are turned, and by the same angles at every position", angles=start)
+        return None
+    _read_origin(report, start, speeds.origin)
+    _read_direction(report, freqs)
+    exact = _read_base(report, freqs, float(speeds.residual.max()), expected)
+    if report.position_origin is not None:
+        start = np.atleast_1d(report.position_origin) @ exact
+    report.freqs = exact
+    if len(freqs) > 1:
+        _read_axes(report, freqs, names)
+    return exact, start
+
+
+def _other_grid(report, points, phase, grid, speeds):
+    """Try the other way to read a grid of tokens."""
+    height, width = grid
+    cells = np.stack(np.divmod(np.arange(height * width), height), axis=-1)
+    other = speeds_of(cells, phase)
+    if other.bent is not None:
+        return points, speeds
+    report.blame(f"height and width of the grid are swapped, or it is read column by column: token i stands "
+                 f"at i // {height}, i % {height}, which a square grid hides",
+                 token=width, cell=[1, 0], taken_for=cells[width].tolist())
+    return cells, other
+
+
+def _read_origin(report, start, origin):
+    """Report the origin of positions, or a start that no shift of them explains."""
+    report.position_origin = origin if origin is None or len(origin) > 1 else origin[0]
+    first = {"position": 0, "cos, sin of plane 0": [np.cos(start[0]), np.sin(start[0])]}
+    if origin is None:
+        quarter = np.abs(np.exp(1j * start) - 1j).max() <= ROTATION
+        report.blame("sin and cos are swapped: position 0 turns by a quarter" if quarter else
+                     "position 0 turns, by angles that no shift of positions gives", **first)
+    elif origin[0] != 0 and len(origin) == 1:
+        report.blame(f"positions are off by {origin[0]:g}: position 0 is turned like {origin[0]:g}", **first)
+    elif any(origin):
+        report.remark(f"positions count from {origin}: 1 as in Llama 4, from the middle of a grid, or off")
+
+
+def _read_direction(report, freqs):
+    swapped = any(cause.startswith("sin and cos are swapped") for cause in report.causes)
+    up, down = (freqs > 0).any(), (freqs < 0).any()
+    sign = 0 if up and down else 1 if up else -1
+    report.direction = -sign if swapped else sign
+    if report.direction == 1 or (report.direction == 0 and len(freqs) > 1):
+        return
+    plane = int((freqs < 0).any(axis=0).argmax())
+    speed = float(freqs[:, plane].sum())
+    text = ("some planes turn clockwise" if report.direction == 0 else
+            "clockwise: the turn is the transpose, (a cos + b sin, -a sin + b cos), which scores do not show")
+    report.blame(text, plane=plane, x="(1, 0)", position=1, got=[np.cos(speed), np.sin(speed)],
+                 expected=[np.cos(speed), -np.sin(speed)])
+
+
+def _read_base(report, freqs, noise, expected):
+    """Report the base; return the frequencies by its law, or as they were measured."""
+    turning = (freqs != 0).any(axis=0)
+    if turning.sum() == 1 and report.head_dim >= 8 and not expected:
+        report.blame("one plane alone turns: is the base infinite, as 500000 is in float16?",
+                     frequencies=np.abs(freqs).max(axis=0))
+        return freqs
+    if not turning.all():
+        report.remark(f"{turning.sum()} planes of {turning.size} turn, the others stand still: proportional "
+                      f"rope, or partners and exponents over the head width by mistake")
+    spectrum = spectrum_of(freqs, noise)
+    if spectrum is None:
+        if len(freqs) == 1 and turning.size > 1:
+            report.remark("frequencies follow no base^(-2l/width): scaled (YaRN, Llama 3) or learned")
+        return freqs
+    report.base = spectrum.base
+    if len(freqs) > 1:
+        law = {"shared": "one spectrum over all planes", "each axis": "a spectrum for each axis",
+               "dealt": "one spectrum, dealt out to the axes"}[spectrum.order]
+        report.remark(f"frequencies: {law}")
+    elif spectrum.scale[0] != 1 and spectrum.base is not None:
+        report.remark(f"frequencies are all multiplied by {spectrum.scale[0]:.6g} (linear scaling)")
+    if spectrum.base is not None and not expected:
+        _doubt_base(report, spectrum.base, len(freqs) == 1)
+    return spectrum.exact
+
+
+def _doubt_base(report, base, one_axis):
+    """Report a base that is a usual one after rounding, or after another width in the exponent."""
+    for usual in USUAL_BASES:
+        for name, short in (("bfloat16", to_bfloat16), ("float16", to_float16)):
+            rounded = float(short(usual))
+            if rounded != usual and abs(base / rounded - 1) < 2e-6:
+                report.blame(f"base {base:g} is {usual:g} rounded to {name}", base=base)
+    whole = base ** (report.head_dim / report.rotary_dim)
+    if report.rotary_dim < report.head_dim and (base not in USUAL_BASES or base <= 1000 and one_axis):
+        for usual in USUAL_BASES:
+            if whole > base and abs(whole / usual - 1) < 1e-3:
+                report.blame(f"exponents are over the head width {report.head_dim} and not over rotary_dim "
+                             f"{report.rotary_dim}: w_1 = {usual:g}^(-2/{report.head_dim})",
+                             w_1=base ** (-2 / report.rotary_dim), expected=usual ** (-2 / report.rotary_dim))
+
+
+def _read_axes(report, freqs, names):
+    driven = [(int((row != 0).argmax()), name) for row, name in zip(freqs, names, strict=True) if row.any()]
+    report.axis_order = tuple(name for _, name in sorted(driven))
+    for row, name in zip(freqs, names, strict=True):
+        if not row.any():
+            report.blame(f"{name} turns no plane: the planes that belong to it follow another axis (sections "
+                         "ignored, or half a table read twice)", axis=name, position=1, angle=0.0)

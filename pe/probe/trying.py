@@ -1,0 +1,162 @@
+"""What a function does far from position 0, in other dtypes and orders, where near position 0 it turns."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+
+from .calling import CallFailed
+from .precision import FAR, IMPLICIT_ROWS, WRITTEN, Prober, rounding_cause, same_turn
+from .reading import SAME
+
+OFF = 0.05
+"""Distance of e^(i angle) beyond which a row stands at another position, rather than at a rounded one."""
+
+
+class Trial:
+    """A function whose planes turn by ``points @ freqs + start`` near position 0: does it go on so?"""
+
+    def __init__(self, report, caller, planes, freqs, start):
+        self.report, self.caller, self.freqs, self.start = report, caller, freqs, start
+        self.prober = Prober(caller, planes, report.amplitude)
+
+    def exact(self, points):
+        """Return e^(i angle) (..., L) at points (..., n_axes); the product is formed in float64."""
+        return np.exp(1j * (points @ self.freqs + self.start))
+
+    def along(self, positions, axis=0):
+        """Return the points at positions of one axis, 0 on the others."""
+        return np.multiply.outer(positions, np.arange(self.caller.n_axes) == axis)
+
+    def rows(self, dtype):
+        """Give rows from another start, in another order, one alone, and different ones in a batch."""
+        if self.caller.implicit:
+            return
+        order = np.array([7, 3, 0, 12, 5, 5, 1, 9, 2, 15, 4])
+        trials = {"consecutive positions": np.arange(9, 20), "positions in any order": order,
+                  "one row alone": np.array([7])}
+        if self.caller.consecutive:
+            del trials["positions in any order"]
+        for what, positions in trials.items():
+            points = positions[:, None] * np.ones(self.caller.n_axes, int)
+            try:
+                turns = self.prober(points, dtype)[0]
+            except CallFailed as failure:
+                self.report.blame(f"{what}: {failure}", positions=positions.tolist())
+                return
+            if (np.abs(turns - self.exact(points)) > OFF).any():
+                self._misplaced(what, positions, points, turns)
+                return
+        if "position_ids" in self.caller.slots and "B" in self.caller.axes:
+            points = np.stack([order, order[::-1]])[..., None] * np.ones(self.caller.n_axes, int)
+            turns = self.prober(points, dtype)
+            if np.abs(turns - self.exact(points)).max() > OFF and np.abs(turns[1] - turns[0]).max() < SAME:
+                self.report.is_relative = False
+                self.report.blame("one row of position_ids serves the whole batch",
+                                  position_ids=points[..., 0].tolist())
+
+    def _misplaced(self, what, positions, points, turns):
+        """Report where rows stand that are not at their positions."""
+        self.report.is_relative = False
+        taken = [same_turn(turn, self.freqs.sum(axis=0), self.start, 40) for turn in turns]
+        off = {None if q is None else q - p for p, q in zip(positions.tolist(), taken, strict=True)}
+        if len(turns) == 1:
+            text = (f"one row alone stands at position {taken[0]}, whatever its position: a step of decoding "
+                    f"loses its offset")
+        elif taken == list(range(len(turns))):
+            text = "positions are ignored: row i stands at position i, wherever the rows start"
+        elif len(set(taken)) == 1 and taken[0] is not None:
+            text = f"{what}: all rows stand at position {taken[0]}"
+        elif len(off) == 1 and None not in off:
+            text = f"{what}: rows are off by {off.pop()}"
+        else:
+            text = f"{what}: rows stand elsewhere"
+        row = int((np.abs(turns - self.exact(points)).max(axis=1) > OFF).argmax())
+        self.report.blame(text, row=row, position=int(positions[row]), taken_for=taken[row])
+
+    def far(self, dtypes, most, tolerance):
+        """Measure angles at positions up to `most` in each dtype; name what rounds or replaces them."""
+        most = min(most, IMPLICIT_ROWS - 1) if self.caller.implicit else most
+        positions = sorted({*(p for p in FAR if p <= most), most})
+        found, failed = {}, {}
+        for dtype, axis in product(dtypes, np.flatnonzero(self.freqs.any(axis=1))):
+            turns, refused = self.prober.at(positions, dtype, axis)
+            kept = [i for i, position in enumerate(positions) if position not in refused]
+            if not kept and all(failure.raised for failure in refused.values()):
+                self.report.remark(f"{dtype} is not taken: {refused[positions[0]]}")
+                continue
+            for position in sorted(refused):
+                failed.setdefault(refused[position].raised, (position, refused[position]))
+            fault = kept and self._judge([positions[i] for i in kept], turns[kept], dtype, tolerance, axis,
+                                         dtype == dtypes[0])
+            if fault:
+                found.setdefault(fault[0], (fault[1], []))[1].append(dtype)
+        for text, (shown, names) in found.items():
+            self.report.blame(f"{text} (for {', '.join(dict.fromkeys(names))})", **shown)
+        for raised, (position, failure) in failed.items():      # to refuse a position is no fault
+            (self.report.remark if raised else self.report.blame)(f"position {position}: {failure}")
+        worst = max(self.report.angle_errors.items(), key=lambda item: item[1], default=(0, 0.0))
+        if not found and dtypes[0] == "float64" and worst[1] > 1e-8:
+            self.report.remark(f"float64 values are turned to {worst[1]:.1e} only, at position {worst[0]}: "
+                               f"cos and sin come from float32 or less")
+        if self.caller.implicit:
+            self.report.remark(f"the function counts positions by itself: those up to {most} were tried")
+
+    def _judge(self, positions, turns, dtype, tolerance, axis, widest):
+        """Note the errors; return (cause, values that show it) if one is beyond tolerance, else None."""
+        report, freqs, written = self.report, self.freqs[axis], WRITTEN[dtype]
+        error = np.abs(turns - self.exact(self.along(positions, axis))).max(axis=1)
+        if widest:
+            for position, size in zip(positions, error.tolist(), strict=True):
+                report.angle_errors[position] = max(size, report.angle_errors.get(position, 0.0))
+        wrong = error > tolerance + written
+        if not wrong.any():
+            return None
+        if (error > 2 * OFF).any():
+            report.is_relative = False
+        row = int(wrong.argmax())
+        position, turn = positions[row], turns[row]
+        text = rounding_cause(positions, turns, freqs, self.start, written)
+        if not text and wrong[row:].all() and error[row] > OFF:
+            position, turn = self._first(positions[row - 1] if row else 0, position, turn, dtype, axis)
+            text = self._replaced(position, turn, turns[row:], freqs)
+        text = text or "angles are off by more than float32 rounds: large arguments that are not reduced?"
+        exact = self.exact(self.along([position], axis))[0]
+        plane = int(np.abs(turn - exact).argmax())
+        return text, {"position": position, "plane": plane,
+                      "cos, sin": [float(turn[plane].real), float(turn[plane].imag)],
+                      "exact": [float(exact[plane].real), float(exact[plane].imag)]}
+
+    def _first(self, low, high, turn, dtype, axis):
+        """Return the first position after `low` that is off, `high` at the latest, and its turn."""
+        while high - low > 1:
+            middle = (low + high) // 2
+            there = self.prober.at([middle], dtype, axis)[0]
+            if np.abs(there - self.exact(self.along([middle], axis))).max() > OFF:
+                high, turn = middle, there[0]
+            else:
+                low = middle
+        return high, turn
+
+    def _replaced(self, position, turn, later, freqs):
+        """Say where the rows from `position` on stand: the first turns by `turn`, some by `later`."""
+        taken = same_turn(turn, freqs, self.start, position)
+        if np.abs(later - 1).max() < OFF:
+            return f"rows from position {position} on come back as they were: the table ends there"
+        if np.abs(later - turn).max() < OFF and taken is not None:
+            return f"positions from {position} on stand at {taken}: the table ends there, and is clamped"
+        if taken == 0:
+            return f"positions wrap around at {position}: the table ends there"
+        return (f"angles are wrong from position {position} on: a table that ends, or large arguments that "
+                f"are not reduced")
+
+    def negative(self, dtype):
+        """Remark on a function that refuses negative positions, or reads them as others."""
+        if self.caller.consecutive or self.caller.tabled or self.caller.n_axes > 1:
+            return
+        turns, refused = self.prober.at([-1, -7], dtype)
+        if refused:
+            self.report.remark(f"negative positions: {refused[min(refused)]}")
+        elif np.abs(turns - self.exact(self.along([-1, -7]))).max() > OFF:
+            self.report.remark("negative positions do not turn back: an index that wraps around, or a clamp")

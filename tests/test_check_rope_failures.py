@@ -1,0 +1,213 @@
+"""check_rope on wrong positions, on what is no turn at all, and on functions that fail."""
+
+import foreign_ropes as foreign
+import numpy as np
+import pytest
+from foreign_ropes import found
+
+import pe
+from pe import check_rope
+
+HALF = pe.Rope(64, layout="half")
+
+
+# Positions
+
+
+@pytest.mark.parametrize("shift", [1, -1, 0.5])
+def test_positions_off(shift):
+    report = check_rope(lambda x, positions: foreign.halves(x, foreign.angles(positions + shift, 64)))
+    shown = found(report, f"positions are off by {shift}", position_origin=shift, is_relative=True, base=1e4)
+    np.testing.assert_allclose(shown["cos, sin of plane 0"], [np.cos(shift), np.sin(shift)], atol=1e-12)
+
+
+def test_all_tokens_at_position_0():
+    report = check_rope(lambda x, positions: foreign.halves(x, foreign.angles(0 * positions, 64)))
+    found(report, "nothing turns: every row comes back as it was", is_rotation=True, layout=None)
+
+
+def test_all_tokens_at_another_position():
+    report = check_rope(lambda x, positions: foreign.halves(x, foreign.angles(0 * positions + 5, 64)))
+    found(report, "every row is mapped alike: the position has no effect")
+
+
+def test_c34_an_offset_left_out():
+    report = check_rope(lambda x, offset: foreign.halves(x, foreign.angles(np.arange(x.shape[-2]), 64)),
+                        signature="x, offset")
+    shown = found(report, "positions are ignored: row i stands at position i", is_relative=False)
+    assert shown == {"row": 0, "position": 9, "taken_for": 0}
+
+
+def test_c34_an_offset_off_by_one():
+    report = check_rope(lambda x, offset: foreign.halves(
+        x, foreign.angles(offset + (offset > 0) + np.arange(x.shape[-2]), 64)), signature="x, offset")
+    found(report, "consecutive positions: rows are off by 1", is_relative=False)
+
+
+def test_c34_decoding_at_position_0():
+    def apply(x, positions):
+        return foreign.halves(x, foreign.angles(positions if len(positions) > 1 else [0], 64))
+
+    shown = found(check_rope(apply), "one row alone stands at position 0, whatever its position")
+    assert shown == {"row": 0, "position": 7, "taken_for": 0}
+
+
+def test_c34_a_later_chunk_stands_at_its_start():
+    report = check_rope(lambda x, positions: foreign.halves(x, foreign.angles(
+        positions if positions[0] == 0 else 0 * positions + positions[0], 64)))
+    shown = found(report, "consecutive positions: all rows stand at position 9", is_relative=False)
+    assert shown == {"row": 1, "position": 10, "taken_for": 9}
+
+
+def test_positions_only_counted_from_the_first():
+    report = check_rope(lambda x, positions: foreign.halves(
+        x, foreign.angles(positions[0] + np.arange(len(positions)), 64)))
+    found(report, "positions in any order: rows stand elsewhere", is_relative=False)
+
+
+def test_c36_one_row_of_positions_for_the_batch():
+    report = check_rope(lambda x, ids: foreign.halves(x, foreign.angles(ids[0], 64)),
+                        signature="x, position_ids")
+    found(report, "one row of position_ids serves the whole batch", is_relative=False)
+
+
+@pytest.mark.parametrize(("late", "words"), [
+    (lambda p: np.where(p < 3000, p, 0), "rows from position 3000 on come back as they were"),
+    (lambda p: np.minimum(p, 2999), "positions from 3000 on stand at 2999: the table ends there"),
+    (lambda p: p % 3000, "positions wrap around at 3000"),
+])
+def test_c36_positions_beyond_the_table(late, words):
+    report = check_rope(lambda x, positions: foreign.halves(x, foreign.angles(late(positions), 64)))
+    shown = found(report, words, is_relative=False, is_rotation=True, base=1e4)
+    assert shown["position"] == 3000
+
+
+@pytest.mark.parametrize("signature", ["x", "x, positions"])
+def test_the_wrong_axis_taken_for_the_sequence(signature):
+    def apply(x, positions=None):
+        positions = np.arange(x.shape[1]) if positions is None else positions
+        return foreign.halves(x, foreign.angles(positions, 64)[:, None])
+
+    report = check_rope(apply, signature=signature)
+    shown = found(report, "x is taken as (B, T, H, D), not as (B, H, T, D)", layout="half", base=1e4)
+    assert shown == {"axes": "BTHD"}
+    assert check_rope(apply, signature=signature, axes="BTHD").ok
+
+
+# Amplitudes, values, linearity
+
+
+@pytest.mark.parametrize(("factor", "why"), [(1.2, "it is applied twice"), (1 / 1.2, "it is left out"),
+                                             (1.1, "")])
+def test_c28_amplitudes(factor, why):
+    rope = pe.Rope(64, amplitude=1.2)
+    report = check_rope(lambda x, positions: factor * rope.apply(x, positions), expect=rope)
+    found(report, "amplitude is ")
+    assert report.causes[0].endswith(why or "expected 1.2")
+    assert report.amplitude == pytest.approx(1.2 * factor)
+
+
+def test_lengths_that_change_with_the_position():
+    report = check_rope(lambda x, positions: HALF.apply(x, positions) * np.exp(0.01 * positions)[:, None])
+    shown = found(report, "lengths change, by factors from 1 to 1.17351", is_rotation=False)
+    assert shown["position"] == [1] and shown["length"] == pytest.approx(np.exp(0.01))
+
+
+def test_turns_that_the_position_hardly_changes():
+    report = check_rope(lambda x, positions: foreign.halves(x, np.full((len(positions), 32), 0.5)
+                                                            + 9e-9 * positions[:, None]))
+    found(report, "planes are turned, and by the same angles at every position", freqs=None)
+
+
+def test_only_one_of_q_and_k_is_turned():
+    report = check_rope(lambda q, k, positions: (HALF.apply(q, positions), k.copy()),
+                        signature="q, k, positions")
+    found(report, "k is not turned as q is", is_relative=False, is_rotation=True, layout="half")
+
+
+def test_v_is_turned_too():
+    def apply(q, k, v, positions):
+        return tuple(HALF.apply(x, positions) for x in (q, k, v))
+
+    found(check_rope(apply, signature="q, k, v, positions"), "v is turned too", is_relative=True)
+    assert check_rope(lambda q, k, v, p: (HALF.apply(q, p), HALF.apply(k, p), v),
+                      signature="q, k, v, positions").ok
+
+
+@pytest.mark.parametrize(("fn", "words"), [
+    (lambda x, p: HALF.apply(x, p) - 0.1 * x.mean(axis=-2, keepdims=True), "a row is more than a fixed mat"),
+    (lambda x, p: HALF.apply(np.abs(x), p), "a row is more than a fixed matrix times its vector"),
+    (lambda x, p: HALF.apply(x, p) * np.arange(1.0, x.shape[1] + 1)[:, None, None], "heads are turned diff"),
+])
+def test_what_is_no_matrix_a_row(fn, words):
+    found(check_rope(fn), words, is_rotation=False)
+
+
+# Functions that fail
+
+
+class Unreadable:
+    """What NumPy cannot read."""
+
+    def __array__(self, dtype=None, copy=None):
+        raise BufferError("gone")
+
+
+def broken(*, at):
+    def apply(x, positions):
+        if (positions >= at).any():
+            return HALF.apply(x, positions) * np.nan
+        return HALF.apply(x, positions)
+    return apply
+
+
+@pytest.mark.parametrize(("fn", "words"), [
+    (lambda x, positions: 1 / 0, "the function raised ZeroDivisionError: division by zero"),
+    (lambda x: x, "the function raised TypeError: "),
+    (lambda x, positions: x[..., :3], "the function returned shape (64, 3, 17, 3) for values of shape (64, "),
+    (lambda x, positions: x.sum(), "the function returned "),
+    (lambda x, positions: None, "the function returned None, read as dtype object; expected real"),
+    (lambda x, positions: "text", "the function returned 'text', read as dtype"),
+    (lambda x, positions: Unreadable(), "the function returned an object of type Unreadable, which is"),
+    (lambda x, positions: x + 1j, "the function returned an array of shape (64, 3, 17, 64), read as dtype c"),
+    (lambda x, positions: (x, x), "the function returned a tuple of 2 for x; expected an array"),
+    (lambda x, positions: np.full_like(x, np.nan), "the function returned nan for finite x"),
+    (broken(at=0), "the function returned nan for finite x"),
+    (broken(at=4000), "position 4095: the function returned nan for finite x"),
+    (broken(at=17), "consecutive positions: the function returned nan for finite x"),
+])
+def test_functions_that_fail_are_reported(fn, words):
+    report = check_rope(fn)
+    assert not report.ok and report.causes[0].startswith(words), report.causes
+    assert str(report).splitlines()[0].endswith("found")
+
+
+def test_too_few_results():
+    report = check_rope(lambda q, k, positions: q, signature="q, k, positions")
+    assert report.causes[0].endswith("for q, k; expected a tuple of 2 arrays")
+
+
+def test_tables_that_cannot_be_built():
+    report = check_rope(lambda x, cos, sin: x, signature="x, cos, sin", tables=lambda positions: 1 / 0)
+    assert report.causes == ("tables() raised ZeroDivisionError: division by zero",)
+
+
+def test_a_function_that_writes_into_its_input():
+    def apply(x, positions):
+        x[...] = HALF.apply(x, positions)
+        return x
+
+    report = check_rope(apply)
+    assert report.causes == ("the function writes into its argument x",) and report.layout == "half"
+    assert report.is_rotation and report.is_relative
+
+
+def test_negative_positions_that_are_refused():
+    def apply(x, positions):
+        if (positions < 0).any():
+            raise IndexError("before the table")
+        return HALF.apply(x, positions)
+
+    report = check_rope(apply)
+    assert report.ok
+    assert report.notes == ("negative positions: the function raised IndexError: before the table",)
