@@ -39,8 +39,9 @@ _DESCRIPTION = _TURN | _table(
     ("pe takes dim=, the width of a head", "head_dim d_head width hidden_size"),
     ("pe takes rotary_dim=, a count of coordinates",
      "dims rope_dim rotary_embedding_dim partial_rotary_factor rotary_pct"),
-    ("pe takes freqs=, the frequencies after rescaling",
-     "scaling rope_scaling scaling_factor rope_type rope_parameters scale factor"),
+    ("pe takes scaling=, one of pe.scaling, and pe.Rope.from_hf(config) reads a whole config",
+     "rope_scaling scaling_factor rope_type rope_parameters scale factor"),
+    ("pe takes rotary_offset=, where the part that turns begins", "qk_nope_head_dim start_index n_offs"),
     ("pe takes amplitude=", "attention_factor attention_scaling attn_factor mscale"),
     (f"{_NOTHING}, as no table is kept: any position will do",
      "max_position_embeddings max_seq_len max_seq_length seq_len max_len"),
@@ -152,6 +153,12 @@ _RETENTION = _table(
     ("pe takes q, k and v with heads before rows, (..., H, T, D): q.swapaxes(-3, -2)", "head_first"),
     ("pe takes rate=, which is the gated rule, or rate=0, the linear one", "update_rule"),
 )
+_CONVERT = _table(
+    ("pe takes head_dim=, the width of a head: key matrices have fewer heads",
+     "n_heads num_heads n_head num_kv_heads"),
+    ("pe takes axis=", "dim"),
+    ("pe takes rotary_dim=, a count of coordinates", "dims rope_dim rotary_pct partial_rotary_factor"),
+)
 _SIZES = (("pe takes base=", "theta rope_theta"), (f"{_NOTHING}: tables are float64", "dtype device"))
 _CACHE = _table(
     *_SIZES,
@@ -209,6 +216,7 @@ _MATRIX = _table(("pe takes position=", "positions position_ids pos offset p"))
 PEERS = {"Rope": _DESCRIPTION, "apply_rope": _ROPE, "apply_rope_2d": _ROPE_2D, "apply_rope_nd": _ROPE_ND,
          "decay_bias": _DECAY, "alibi_bias": _ALIBI, "attention": _ATTENTION, "merge_attention": _MERGE,
          "attention_weights": _WEIGHTS, "retention": _RETENTION, "build_rope_cache": _CACHE,
+         "convert_layout": _CONVERT,
          "sinusoidal": _SINUSOIDAL, "alibi_slopes": _SLOPES, "grid_positions": _GRID,
          "positions_from_mask": _FROM_MASK, "positions_from_lengths": _FROM_LENGTHS, "clock": _CLOCK,
          "Rope.cache": _POSITIONS, "Rope.apply": _APPLY, "Rope.shift": _SHIFT, "Rope.matrix": _MATRIX}
@@ -224,6 +232,7 @@ CALLS = {
     "merge_attention": "merge_attention([out1, out2], [lse1, lse2])",
     "retention": "retention(q, k, v, multiplier=0.9)",
     "build_rope_cache": "build_rope_cache(T, 64)",
+    "convert_layout": 'convert_layout(weight, "interleaved", "half", axis=0, head_dim=64)',
     "sinusoidal": "sinusoidal(np.arange(T), 64)",
     "alibi_slopes": "alibi_slopes(H)",
     "grid_positions": "grid_positions(4, 6)",

@@ -8,12 +8,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ._check.arrays import to_array
+from ._keywords import explain_keywords
 from ._scalars import amount, integer
 from .rope import canonical_layout
 
 __all__ = ["convert_layout"]
 
 
+@explain_keywords
 def convert_layout(a: ArrayLike, src: str, dst: str, *, axis: int = -1, head_dim: int | None = None,
                    rotary_dim: int | None = None, rotary_offset: int = 0) -> NDArray[Any]:
     """Reorder the coordinates of heads from one pair layout to the other.

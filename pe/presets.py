@@ -151,6 +151,11 @@ def llama4_vision_positions(height: int, width: int) -> NDArray[np.int64]:
     ndarray of int64, shape (height * width + 1, 2)
         (column, row) from 1 on; the class token, last, at (0, 0).
 
+    Raises
+    ------
+    ValueError
+        A negative side.
+
     Examples
     --------
     >>> import pe
@@ -364,6 +369,11 @@ def dinov3_positions(height: int, width: int, *, prefix: int = 0) -> NDArray[np.
     -------
     ndarray of float64, shape (prefix + height * width, 2)
         (row, column), ``2 (i + 1/2) / n - 1``.
+
+    Raises
+    ------
+    ValueError
+        A negative side or prefix.
 
     Examples
     --------

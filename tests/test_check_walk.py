@@ -51,7 +51,8 @@ def spoilt_calls():
         "slopes": ("alibi_slopes", {"n_heads": 4, "max_bias": 8.0, "recipe": "press"}),
         "cache": ("build_rope_cache", {"seq_len": 4, "head_dim": 8, "base": 100.0}),
         "threads": ("set_num_threads", {"n": pe.get_num_threads()}),
-        "Rope": ("Rope", {"dim": 8, "base": 100.0, "layout": "half", "rotary_dim": 4, "amplitude": 1.0}),
+        "Rope": ("Rope", {"dim": 8, "base": 100.0, "layout": "half", "rotary_dim": 4, "rotary_offset": 2,
+                          "scaling": pe.scaling.linear(2.0), "amplitude": 1.0, "softmax_scale": 1.0}),
         "Rope freqs": ("Rope", {"dim": 8, "freqs": np.array([1.0, 0.1])}),
     }
     table = {each: (name, getattr(pe, name), arguments) for each, (name, arguments) in described.items()}
@@ -63,6 +64,11 @@ def spoilt_calls():
     table["shift rows"] = ("Rope.shift", rope.shift, {"k": k, "delta": np.ones(5)})
     table["angles"] = ("Rope.cache", rope.cache, {"positions": rows})
     table["matrix"] = ("Rope.matrix", rope.matrix, {"position": 3.0})
+    table["explain"] = ("Rope.explain", rope.explain, {"context": 100.0})
+    table["bound"] = ("Rope.error_bound", rope.error_bound, {"position": 3.0, "dtype": np.float32})
+    table["layouts"] = ("convert_layout", pe.convert_layout, {
+        "a": x, "src": "half", "dst": "interleaved", "axis": -1, "head_dim": 4, "rotary_dim": 2,
+        "rotary_offset": 2})
     for name, op, arguments in table.values():
         if "num_threads" in signature(name):
             arguments["num_threads"] = 1

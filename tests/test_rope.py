@@ -266,6 +266,15 @@ def test_an_offset_reaches_attention():
     np.testing.assert_allclose(got, want, atol=1e-14)
 
 
+def test_softmax_scale_is_a_part_of_the_default_scale_of_attention():
+    rope, (q, k, v) = Rope(8, softmax_scale=1.875, layout="half"), RNG.normal(size=(3, 4, 8))
+    want = pe.attention(q, k, v, rope=Rope(8, layout="half"), scale=1.875 * 8**-0.5)
+    np.testing.assert_allclose(pe.attention(q, k, v, rope=rope), want, atol=1e-14)
+    np.testing.assert_array_equal(pe.attention(q, k, v, rope=rope, scale=1.875 * 8**-0.5), want)
+    np.testing.assert_allclose(pe.reference.attention(q, k, v, rope=rope), want, atol=1e-14)
+    assert rope.apply(q, np.arange(4)).tobytes() == Rope(8, layout="half").apply(q, np.arange(4)).tobytes()
+
+
 def test_inverse_undoes_the_amplitude_too():
     rope, x = Rope(8, amplitude=1.5, layout="half"), RNG.normal(size=(3, 8))
     there = rope.apply(x, [1, 2, 3])

@@ -1,5 +1,7 @@
 """`Rope.explain`: the numbers of each plane, and the table they are printed as."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -91,6 +93,12 @@ def test_printing_is_one_line_a_plane_and_the_softmax_has_its_share():
     assert len(lines) == 2 + 1 + 32 + 3 and repr(rope.explain()) == str(rope.explain())
     assert "rotary_offset=128" in lines[0] and "arXiv:2309.00071" in lines[1]
     assert lines[-1] == "attention's default scale is multiplied by 1.87385"
+
+
+def test_an_explanation_is_a_value():
+    told = Rope(8, scaling=scaling.linear(4)).explain(100)
+    copy = pickle.loads(pickle.dumps(told))
+    assert copy == told and str(copy) == str(told) and told != Rope(8).explain(100)
 
 
 def test_bad_context():

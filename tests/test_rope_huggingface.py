@@ -143,6 +143,8 @@ def test_bad_config(name, error, words):
 
 @pytest.mark.parametrize("change, error, words", [
     ({"model_type": "llamma"}, ValueError, "'llamma' .*did you mean 'llama'.*layout="),
+    ({"alibi": True}, ValueError, "alibi.*turns nothing.*pe.alibi_bias"),
+    ({"model_type": ["llama"]}, TypeError, r"model_type must be a string.*\['llama'\]"),
     ({"model_type": None}, ValueError, "no model_type.*layout=\"half\""),
     ({"hidden_size": None}, ValueError, "head_dim"),
     ({"hidden_size": 2.5}, TypeError, "hidden_size .*integer"),
@@ -192,6 +194,12 @@ def test_layout_is_asked_for_where_the_model_is_unknown():
         Rope.from_hf(unknown, layout="neither")
 
 
+def test_seq_len_is_a_length():
+    for seq_len, error in ((0, ValueError), (2.5, TypeError), ("9", TypeError)):
+        with pytest.raises(error, match="seq_len"):
+            Rope.from_hf(LLAMA, seq_len=seq_len)
+
+
 def test_the_text_config_of_a_multimodal_model():
     text = CASES["apply_gemma3_full"]
     for inner in ({"model_type": "gemma3_text"}, {}):
@@ -220,11 +228,22 @@ def test_defaults_of_gemma_4_and_deepseek_4():
     full = Rope.from_hf(gemma, layer_type="full_attention")
     assert full.dim == 512 and full.scaling == scaling.proportional(0.25) and full.base == 1e6
     assert Rope.from_hf(gemma, layer_type="sliding_attention") == Rope(256, layout="half")
+    saved = {"model_type": "gemma4_text", "head_dim": 256, "per_layer_config": {"05": {"head_dim": 512}}}
+    bare = {"model_type": "gemma4_text", "head_dim": 256}
+    assert full == Rope.from_hf(saved, layer_type="full_attention") == Rope.from_hf(
+        bare, layer_type="full_attention")
+    saved["per_layer_config"]["11"] = {"head_dim": 1024}
+    with pytest.raises(ValueError, match="per_layer_config has heads of several widths.*global_head_dim"):
+        Rope.from_hf(saved, layer_type="full_attention")
     deep = {"model_type": "deepseek_v4", "head_dim": 512, "max_position_embeddings": 65536,
             "rope_scaling": {"type": "yarn", "factor": 16, "original_max_position_embeddings": 4096}}
     main, compress = (Rope.from_hf(deep, layer_type=layer) for layer in ("main", "compress"))
     assert (main.rotary_offset, main.scaling, main.base) == (448, None, 1e4)
     assert compress.base == 160000 and compress.scaling.factor == 16 and compress.amplitude == 1
+    deep["rope_scaling"]["facotr"] = 16
+    for layer in ("main", "compress"):                      # checked even where it is not meant
+        with pytest.raises(ValueError, match="'facotr'; did you mean 'factor'"):
+            Rope.from_hf(deep, layer_type=layer)
 
 
 def test_null_stands_for_not_given_and_harmless_keys_pass():

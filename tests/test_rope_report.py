@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import ml_dtypes
 import numpy as np
 import pytest
+from chromium import launch, offline
 from command_line import assert_refused, run_command
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -261,6 +262,35 @@ def test_page_stands_alone_and_its_picture_can_be_read_aloud(tmp_path):
         for circle in picture.findall("circle"):
             assert 0 < float(circle.get("cx")) < width and 0 < float(circle.get("cy")) < height
     assert text.count("Careful:") == html.count("<b>Careful:</b>") > 5
+
+
+BOXES = """() => [...document.querySelectorAll('svg')].map(svg => {
+  const frame = svg.viewBox.baseVal;
+  return {width: frame.width, height: frame.height,
+          texts: [...svg.querySelectorAll('text')].map(text => {
+            const {x, y, width, height} = text.getBBox();
+            return {words: text.textContent, x, y, right: x + width, bottom: y + height}; })};
+})"""
+
+
+@pytest.mark.parametrize("name", ["longrope_phi3_5_short", "linear_gemma3_4b_full_nested"])
+def test_page_in_a_browser(name, tmp_path):
+    page = tmp_path / "page.html"
+    told(tmp_path, config_of(name), ("html", str(page)))
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright",
+                              reason="needs axe: pip install axe-playwright-python")
+    with launch() as browser, offline(browser, tmp_path) as open_page:
+        for scheme in ("light", "dark"):
+            opened = open_page(page.read_text(), color_scheme=scheme)
+            found = axe.Axe().run(opened).response["violations"]
+            assert [(v["id"], v["nodes"][0]["html"][:80]) for v in found] == []
+        for picture in opened.evaluate(BOXES):
+            for i, one in enumerate(picture["texts"]):
+                assert 0 <= one["x"] and one["right"] <= picture["width"], one
+                assert 0 <= one["y"] and one["bottom"] <= picture["height"], one
+                for other in picture["texts"][:i]:
+                    assert (one["x"] >= other["right"] or other["x"] >= one["right"]
+                            or one["y"] >= other["bottom"] or other["y"] >= one["bottom"]), (one, other)
 
 
 def test_labels_do_not_cover_each_other():

@@ -13,7 +13,7 @@ from .. import scaling as scalings
 from .._scalars import amount, integer, positive, shown
 from .frequencies import geometric_freqs
 from .layouts import canonical_layout
-from .models import FAMILIES, VISION, Family, Vision
+from .models import FAMILIES, VISION, Family, Layer, Vision
 from .parameters import TYPES, rope_parameters
 from .provenance import ROFORMER, Provenance
 from .rope import Rope, described
@@ -26,14 +26,17 @@ def read(config: Any, layer_type: str | None, layout: str | None, seq_len: int |
     """Return the Rope of a config; see `Rope.from_hf`."""
     config, model = _model(config)
     layout = None if layout is None else canonical_layout(layout)
+    seq_len = None if seq_len is None else integer("seq_len", seq_len, 1)
+    if config.get("alibi"):
+        raise ValueError('config has "alibi": true, so this model turns nothing; see pe.alibi_bias')
     if model in VISION:
         return _vision(VISION[model], config, layout, model)
     family = _family(model, layout)
-    given = rope_parameters(config, family, layer_type)
+    given, layer = rope_parameters(config, family, layer_type)
     base = positive("rope_theta", given["rope_theta"])
     if base < 1:
         raise ValueError(f"rope_theta must be at least 1; got {base:g}")
-    dim, width, offset = _shape(config, family, given, layer_type)
+    dim, width, offset = _shape(config, family, given, layer)
     try:
         scaling = _scaling(given, config, width, seq_len)
         unscaled = geometric_freqs(width, base)
@@ -47,8 +50,9 @@ def read(config: Any, layer_type: str | None, layout: str | None, seq_len: int |
     formula = f"w_l = base^(-2l/{width}), base {base:.10g}" + ("" if scaling is None else f", {scaling!r}")
     formula += ", turned by -p w in the model: apply it with inverse=True" if family.inverse else ""
     return described(
-        dim, freqs * axes, layout=layout, rotary_offset=offset, unscaled=unscaled * axes, base=base,
-        scaling=scaling, amplitude=1.0 if scaling is None else scaling.amplitude,
+        dim, freqs * axes, layout=layout, rotary_offset=offset, base=base, scaling=scaling,
+        unscaled=None if scaling is None else unscaled * axes,
+        amplitude=1.0 if scaling is None else scaling.amplitude,
         softmax_scale=scaling.softmax_scale if scaling is not None and family.share else 1.0,
         origin=Provenance(model, formula, ROFORMER if scaling is None else scaling.paper))
 
@@ -76,13 +80,20 @@ def _model(config: Any) -> tuple[Mapping[str, Any], str]:
             raise TypeError(f"config must be a dict, such as json.load gives, or have to_dict(); got "
                             f"{shown(config)} of type {type(config).__name__}")
         config = config.to_dict()
-    model = config.get("model_type")
+    model = _name(config)
     text = config.get("text_config")
     if isinstance(text, Mapping):
         known = [name for name in (f"{model}_text", model) if name in FAMILIES]
-        inner = text.get("model_type") or (known[0] if known else model)
-        return {"model_type": inner, **text}, inner
-    return config, "" if model is None else model
+        inner = _name(text) or (known[0] if known else model)
+        return {**text, "model_type": inner}, inner
+    return config, model
+
+
+def _name(config: Mapping[str, Any]) -> str:
+    model = config.get("model_type")
+    if model is not None and not isinstance(model, str):
+        raise TypeError(f"model_type must be a string; got {shown(model)} of type {type(model).__name__}")
+    return model or ""
 
 
 def _family(model: str, layout: str | None) -> Family:
@@ -91,7 +102,7 @@ def _family(model: str, layout: str | None) -> Family:
     if layout is not None:
         return Family(layout)
     known = [*FAMILIES, *VISION]
-    near = difflib.get_close_matches(str(model), known, n=1)
+    near = difflib.get_close_matches(model, known, n=1)
     what = f"model_type {shown(model)} is not in the table of models" if model else "config has no model_type"
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise ValueError(f'{what}{hint}; the layout stands in no config, so pass layout="half" (pairs l, l+L, as '
@@ -99,7 +110,7 @@ def _family(model: str, layout: str | None) -> Family:
 
 
 def _shape(config: Mapping[str, Any], family: Family, given: Mapping[str, Any],
-           layer_type: str | None) -> tuple[int, int, int]:
+           layer: Layer | None) -> tuple[int, int, int]:
     """Return the head's width, the width that turns, and where that begins."""
     named = [each.get(key) for each in (given, config) for key in ("partial_rotary_factor", "rotary_pct")]
     part = next((value for value in named if value is not None), family.part)
@@ -108,9 +119,9 @@ def _shape(config: Mapping[str, Any], family: Family, given: Mapping[str, Any],
         raise ValueError(f"partial_rotary_factor must be at most 1; got {part:g}")
     if family.head == "mla":
         nope, turned = (_integer(config, key) for key in ("qk_nope_head_dim", "qk_rope_head_dim"))
+        part = 1.0 if given["rope_type"] == "proportional" else part
         return nope + turned, _width(int(turned * part), "qk_rope_head_dim"), nope
-    wide = family.head == "global" and layer_type == "full_attention" and config.get("global_head_dim")
-    dim = integer("global_head_dim", wide, 1) if wide else _head(config)
+    dim = _head(config) if layer is None or layer.head_dim is None else _own_head(config, layer.head_dim)
     if given["rope_type"] == "proportional":
         return dim, _width(dim, "head_dim"), 0
     width = config.get("rotary_dim") if "partial_rotary_factor" not in given else None
@@ -127,6 +138,18 @@ def _head(config: Mapping[str, Any]) -> int:
     if whole is None or heads is None:
         raise ValueError('config lacks head_dim, hidden_size, num_attention_heads; write "head_dim": 128')
     return _integer(config, whole) // _integer(config, heads)
+
+
+def _own_head(config: Mapping[str, Any], default: int) -> int:
+    """Return the width of the heads of a layer type that has wider ones, under its old key or its new one."""
+    if config.get("global_head_dim") is not None:
+        return _integer(config, "global_head_dim")
+    layers = config.get("per_layer_config") or {}
+    widths = {each["head_dim"] for each in layers.values() if each.get("head_dim") is not None}
+    if len(widths) > 1:
+        raise ValueError(f"per_layer_config has heads of several widths, {sorted(widths)}; write "
+                         f'"global_head_dim": {max(widths)}')
+    return integer("per_layer_config head_dim", widths.pop(), 1) if widths else default
 
 
 def _integer(config: Mapping[str, Any], key: str) -> int:

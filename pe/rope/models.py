@@ -17,6 +17,7 @@ class Layer:
     base_key: str = "rope_theta"
     scaled: bool = True     # whether an old config's one rope_scaling is meant for it
     rope: dict[str, object] = field(default_factory=dict)       # its parameters where a config has none
+    head_dim: int | None = None     # its width, where it has one of its own that no global_head_dim names
 
 
 @dataclass(frozen=True)
@@ -24,9 +25,9 @@ class Family:
     """One convention.
 
     head: "plain", a head_dim, or hidden_size over heads; "tail", the same, but the last coordinates turn;
-    "mla", qk_nope_head_dim coordinates copied, then qk_rope_head_dim turned; "global", full attention has a
-    global_head_dim. mrope: how three axes share one spectrum, see `huggingface.axes_of`. share: the softmax
-    scale takes YaRN's mscale_all_dim. inverse: the model turns by -p w.
+    "mla", qk_nope_head_dim coordinates copied, then qk_rope_head_dim turned. mrope: how three axes share one
+    spectrum, see `huggingface.axes_of`. share: the softmax scale takes YaRN's mscale_all_dim. inverse: the
+    model turns by -p w.
     """
 
     layout: str
@@ -56,7 +57,8 @@ def _rows(families: str, *form, **keywords) -> dict[str, Family]:
 
 _GEMMA3 = {"full_attention": Layer(1e6),
            "sliding_attention": Layer(1e4, "rope_local_base_freq", scaled=False)}
-_GEMMA4 = {"full_attention": Layer(1e6, rope={"rope_type": "proportional", "partial_rotary_factor": 0.25}),
+_GEMMA4 = {"full_attention": Layer(1e6, head_dim=512, rope={"rope_type": "proportional",
+                                                            "partial_rotary_factor": 0.25}),
            "sliding_attention": Layer(1e4, scaled=False)}
 _MODERNBERT = {"full_attention": Layer(160000.0, "global_rope_theta"),
                "sliding_attention": Layer(1e4, "local_rope_theta")}
@@ -76,7 +78,7 @@ FAMILIES = {
     **_rows("gpt_neox stablelm qwen3_next", "half", part=0.25), **_rows("gpt_neox_japanese", "half"),
     **_rows("phi persimmon nemotron glm4_moe", "half", part=0.5),
     **_rows("gemma3_text gemma3", "half", layers=_GEMMA3),
-    **_rows("gemma4_text gemma4", "half", head="global", layers=_GEMMA4),
+    **_rows("gemma4_text gemma4", "half", layers=_GEMMA4),
     **_rows("modernbert modernbert-decoder", "half", layers=_MODERNBERT),
     **_rows("olmo3", "half", layers=_OLMO3),
     **_rows("gptj codegen llama4_text llama4 cohere2_moe", "interleaved"),

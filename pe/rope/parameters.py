@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .._scalars import shown
-from .models import Family
+from .models import Family, Layer
 
 # The keys a rope type understands, the first of them required.
 TYPES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -35,8 +35,9 @@ _EXAMPLES = {"factor": "4.0", "low_freq_factor": "1.0", "high_freq_factor": "4.0
              "long_factor": "[...]"}
 
 
-def rope_parameters(config: Mapping[str, Any], family: Family, layer_type: str | None) -> dict[str, Any]:
-    """Return the parameters of a layer type, "rope_type" canonical and "rope_theta" filled in."""
+def rope_parameters(config: Mapping[str, Any], family: Family, layer_type: str | None
+                    ) -> tuple[dict[str, Any], Layer | None]:
+    """Return the parameters of a layer type, with a canonical rope_type and a rope_theta, and that type."""
     name, given = _spelling(config)
     nested = {key: value for key, value in given.items() if isinstance(value, Mapping)}
     if nested and len(nested) < len(given):
@@ -49,23 +50,23 @@ def rope_parameters(config: Mapping[str, Any], family: Family, layer_type: str |
         name = f"{name}[{layer_type!r}]"
     elif family.layers:
         layer_type = _pick("the config", layer_type, [*family.layers])
-        layer = family.layers[layer_type]
-        if not given:
-            given = dict(layer.rope) if "rope_type" in layer.rope else {}
-        elif not layer.scaled:
-            given = {}
-        elif _type_of(name, given) == "yarn":
-            given = {**layer.rope, **given}
+        given = _shared_out(name, given, config, family.layers[layer_type])
     elif layer_type is not None and layer_type not in (config.get("layer_types") or ()):
         raise ValueError(f"layer_type is {shown(layer_type)}, but this config has one rope for all layers; "
                          f"leave it out")
     given = {key: value for key, value in given.items() if value is not None}   # null stands for not given
-    if family.layers and layer_type in family.layers:
-        layer = family.layers[layer_type]
-        theta = config.get(layer.base_key) or layer.base
-    else:
-        theta = config.get("rope_theta") or config.get("rotary_emb_base") or family.base
-    return {"rope_theta": theta, **_checked(name, given, config)}
+    layer = family.layers.get(layer_type or "")
+    theta = config.get("rope_theta") if layer is None else config.get(layer.base_key)
+    theta = theta or config.get("rotary_emb_base") or (family if layer is None else layer).base
+    return {"rope_theta": theta, **_checked(name, given, config)}, layer
+
+
+def _shared_out(name: str, given: dict[str, Any], config: Mapping[str, Any], layer: Layer) -> dict[str, Any]:
+    """Return what one rope for the whole model, as old configs have it, says about a layer type."""
+    if not given:
+        return dict(layer.rope) if "rope_type" in layer.rope else {}
+    kind = _checked(name, given, config)["rope_type"]
+    return {} if not layer.scaled else {**layer.rope, **given} if kind == "yarn" else given
 
 
 def _spelling(config: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:

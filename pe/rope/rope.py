@@ -363,6 +363,11 @@ class Rope(Description):
             To print, or to read: ``.planes``, with a divisor each, and ``.incomplete``, those that never
             complete a turn.
 
+        Raises
+        ------
+        ValueError
+            A context of 0 or below.
+
         Examples
         --------
         >>> import pe

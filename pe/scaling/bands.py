@@ -38,6 +38,14 @@ class yarn(Scaling):
     truncate : bool, default True
         Round lo down and hi up to whole planes; gpt-oss does not.
 
+    Raises
+    ------
+    ValueError
+        A factor below 1, beta_fast below beta_slow, a number that is not positive; base 1, where it is
+        applied.
+    TypeError
+        A truncate that is neither True nor False.
+
     References
     ----------
     Peng, B. et al. (2023). YaRN: Efficient Context Window Extension of Large Language Models.
@@ -127,6 +135,11 @@ class llama3(Scaling):
         Llama 4.
     original_max_position_embeddings : int, default 8192
         L0.
+
+    Raises
+    ------
+    ValueError
+        A factor below 1; high below low, or equal to it and not 1.
 
     References
     ----------

@@ -27,6 +27,11 @@ class linear(Scaling):
     factor : float
         s, at least 1.
 
+    Raises
+    ------
+    ValueError
+        A factor below 1 or not finite.
+
     References
     ----------
     Chen, S. et al. (2023). Extending Context Window of Large Language Models via Positional Interpolation.
@@ -57,6 +62,11 @@ class ntk(Scaling):
     ----------
     factor : float
         s, at least 1; HunYuan calls it ``alpha``.
+
+    Raises
+    ------
+    ValueError
+        A factor below 1; where it is applied, a width of 2, whose exponent d/(d-2) does not exist.
 
     References
     ----------
@@ -95,6 +105,11 @@ class dynamic_ntk(Scaling):
         M, the context up to which nothing is scaled.
     seq_len : int, optional
         The length to scale for. Default: within M.
+
+    Raises
+    ------
+    ValueError
+        A factor below 1, a context or length below 1; where it is applied, a width of 2.
 
     References
     ----------
@@ -142,6 +157,11 @@ class proportional(Scaling):
         The part r, above 0 and at most 1; floor(r d / 2) planes turn.
     factor : float, default 1.0
         s, by which they are divided, at least 1.
+
+    Raises
+    ------
+    ValueError
+        A part of 0, or above 1; a factor below 1.
 
     References
     ----------

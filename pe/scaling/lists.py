@@ -44,6 +44,14 @@ class longrope(Scaling):
     seq_len : int, optional
         The length to serve: above L0 the long list is taken. Default: within L0.
 
+    Raises
+    ------
+    ValueError
+        Lists of different lengths or, where they are applied, of another length than there are planes;
+        nothing that gives an amplitude.
+    TypeError
+        A list that is none.
+
     References
     ----------
     Ding, Y. et al. (2024). LongRoPE: Extending LLM Context Window Beyond 2 Million Tokens. arXiv:2402.13753.
