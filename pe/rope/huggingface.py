@@ -14,7 +14,7 @@ from .._scalars import amount, integer, positive, shown
 from .frequencies import geometric_freqs
 from .layouts import canonical_layout
 from .models import FAMILIES, VISION, Family, Layer, Vision
-from .parameters import TYPES, rope_parameters
+from .parameters import TYPES, first_given, rope_parameters
 from .provenance import ROFORMER, Provenance
 from .rope import Rope, described
 
@@ -33,9 +33,7 @@ def read(config: Any, layer_type: str | None, layout: str | None, seq_len: int |
         return _vision(VISION[model], config, layout, model)
     family = _family(model, layout)
     given, layer = rope_parameters(config, family, layer_type)
-    base = positive("rope_theta", given["rope_theta"])
-    if base < 1:
-        raise ValueError(f"rope_theta must be at least 1; got {base:g}")
+    base = given["rope_theta"]
     dim, width, offset = _shape(config, family, given, layer)
     try:
         scaling = _scaling(given, config, width, seq_len)
@@ -112,11 +110,12 @@ def _family(model: str, layout: str | None) -> Family:
 def _shape(config: Mapping[str, Any], family: Family, given: Mapping[str, Any],
            layer: Layer | None) -> tuple[int, int, int]:
     """Return the head's width, the width that turns, and where that begins."""
-    named = [each.get(key) for each in (given, config) for key in ("partial_rotary_factor", "rotary_pct")]
-    part = next((value for value in named if value is not None), family.part)
-    part = positive("partial_rotary_factor", part)
+    name = "partial_rotary_factor"
+    key, part = first_given((name, given), (name, config), ("rotary_pct", config),
+                            default=(name, family.part))
+    part = positive(key, part)
     if part > 1:
-        raise ValueError(f"partial_rotary_factor must be at most 1; got {part:g}")
+        raise ValueError(f"{key} must be at most 1; got {part:g}")
     if family.head == "mla":
         nope, turned = (_integer(config, key) for key in ("qk_nope_head_dim", "qk_rope_head_dim"))
         part = 1.0 if given["rope_type"] == "proportional" else part
@@ -126,30 +125,32 @@ def _shape(config: Mapping[str, Any], family: Family, given: Mapping[str, Any],
         return dim, _width(dim, "head_dim"), 0
     width = config.get("rotary_dim") if "partial_rotary_factor" not in given else None
     width = int(dim * part) if width is None else integer("rotary_dim", width, 1, dim)
-    _width(width, f"head_dim {dim} times partial_rotary_factor {part:g}")
+    _width(width, f"head_dim {dim} times {key} {part:g}")
     return dim, width, dim - width if family.head == "tail" else 0
 
 
 def _head(config: Mapping[str, Any]) -> int:
     if config.get("head_dim") is not None:
         return _integer(config, "head_dim")
-    whole = next((key for key in WIDTHS if config.get(key) is not None), None)
-    heads = next((key for key in HEADS if config.get(key) is not None), None)
-    if whole is None or heads is None:
+    (whole, width), (heads, count) = (first_given(*((key, config) for key in keys), default=(keys[0], None))
+                                      for keys in (WIDTHS, HEADS))
+    if width is None or count is None:
         raise ValueError('config lacks head_dim, hidden_size, num_attention_heads; write "head_dim": 128')
-    return _integer(config, whole) // _integer(config, heads)
+    return integer(whole, width, 1) // integer(heads, count, 1)
 
 
 def _own_head(config: Mapping[str, Any], default: int) -> int:
     """Return the width of the heads of a layer type that has wider ones, under its old key or its new one."""
     if config.get("global_head_dim") is not None:
         return _integer(config, "global_head_dim")
-    layers = config.get("per_layer_config") or {}
-    widths = {each["head_dim"] for each in layers.values() if each.get("head_dim") is not None}
+    layers = config.get("per_layer_config")
+    layers = [*layers.values()] if isinstance(layers, Mapping) else []
+    wide = [each for each in layers if isinstance(each, Mapping) and "head_dim" in each]
+    widths = {_integer(each, "head_dim") for each in wide}
     if len(widths) > 1:
         raise ValueError(f"per_layer_config has heads of several widths, {sorted(widths)}; write "
                          f'"global_head_dim": {max(widths)}')
-    return integer("per_layer_config head_dim", widths.pop(), 1) if widths else default
+    return widths.pop() if widths else default
 
 
 def _integer(config: Mapping[str, Any], key: str) -> int:
@@ -214,13 +215,15 @@ def _axes(given: Mapping[str, Any], family: Family, planes: int) -> NDArray[np.f
 def _vision(tower: Vision, config: Mapping[str, Any], layout: str | None, model: str) -> Rope:
     from .. import presets
 
-    given = config.get("rope_parameters") or {}
-    base = given.get("rope_theta") or config.get("rope_theta") or tower.base
+    given, _ = rope_parameters(config, Family("half", tower.base), None)
+    if given["rope_type"] not in ("default", "axial"):
+        raise ValueError(f"rope_type {given['rope_type']!r} is not one that vision towers have; expected "
+                         f"'default' or 'axial'")
     dim = config.get("head_dim")
     if dim is None:
         dim = _integer(config, tower.width)
         for key in tower.over:
             dim //= _integer(config, key)
-    rope = getattr(presets, tower.preset)(integer("head_dim", dim, 1), base=positive("rope_theta", base))
+    rope = getattr(presets, tower.preset)(integer("head_dim", dim, 1), base=given["rope_theta"])
     origin = Provenance(model, rope.provenance.formula, rope.provenance.paper)
     return described(rope.dim, rope.freqs, layout=layout or rope.layout, base=rope.base, origin=origin)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .._scalars import shown
+from .._scalars import positive, shown
 from .models import Family, Layer
 
 # The keys a rope type understands, the first of them required.
@@ -51,14 +51,30 @@ def rope_parameters(config: Mapping[str, Any], family: Family, layer_type: str |
     elif family.layers:
         layer_type = _pick("the config", layer_type, [*family.layers])
         given = _shared_out(name, given, config, family.layers[layer_type])
-    elif layer_type is not None and layer_type not in (config.get("layer_types") or ()):
+    elif layer_type is not None and layer_type not in _layer_types(config):
         raise ValueError(f"layer_type is {shown(layer_type)}, but this config has one rope for all layers; "
                          f"leave it out")
     given = {key: value for key, value in given.items() if value is not None}   # null stands for not given
     layer = family.layers.get(layer_type or "")
-    theta = config.get("rope_theta") if layer is None else config.get(layer.base_key)
-    theta = theta or config.get("rotary_emb_base") or (family if layer is None else layer).base
-    return {"rope_theta": theta, **_checked(name, given, config)}, layer
+    given = _checked(name, given, config)
+    beside = "rope_theta" if layer is None else layer.base_key
+    default = (family if layer is None else layer).base
+    key, theta = first_given(("rope_theta", given), (beside, config), ("rotary_emb_base", config),
+                             default=("rope_theta", default))
+    theta = positive(key, theta)
+    if theta < 1:
+        raise ValueError(f"{key} must be at least 1; got {theta:g}")
+    return {**given, "rope_theta": theta}, layer
+
+
+def first_given(*places: tuple[str, Mapping[str, Any]], default: tuple[str, Any]) -> tuple[str, Any]:
+    """Return the first key that a dict has, and its value; null stands for not given."""
+    return next(((key, each[key]) for key, each in places if each.get(key) is not None), default)
+
+
+def _layer_types(config: Mapping[str, Any]) -> Sequence[Any]:
+    listed = config.get("layer_types")
+    return listed if isinstance(listed, list | tuple) else ()
 
 
 def _shared_out(name: str, given: dict[str, Any], config: Mapping[str, Any], layer: Layer) -> dict[str, Any]:

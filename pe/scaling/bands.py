@@ -97,7 +97,8 @@ class yarn(Scaling):
 
     @property
     def softmax_scale(self) -> float:
-        return 1.0 if self.mscale_all_dim is None else self._m(self.mscale_all_dim) ** 2
+        share = 1.0 if self.mscale_all_dim is None else self._m(self.mscale_all_dim)
+        return share * share
 
     @property
     def context(self) -> float:

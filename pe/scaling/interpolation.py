@@ -92,7 +92,7 @@ class ntk(Scaling):
 
 @dataclass(frozen=True, repr=False)
 class dynamic_ntk(Scaling):
-    """NTK that grows with the text: b (s n/M - (s - 1))^(d/(d-2)), n the larger of seq_len and M.
+    """NTK that grows with the text: b (1 + s (n/M - 1))^(d/(d-2)), n the larger of seq_len and M.
 
     The length is an explicit choice. A module that recomputes it at every call leaves cached keys turned by
     frequencies that the next query no longer uses.
@@ -140,8 +140,8 @@ class dynamic_ntk(Scaling):
         return max(self.seq_len or 0, self.max_position_embeddings)
 
     def scale(self, w: Array, base: float | None = None) -> Array:
-        s = self.factor
-        return rebased(self, w, base, s * self.context / self.max_position_embeddings - (s - 1))
+        growth = 1 + self.factor * (self.context / self.max_position_embeddings - 1)
+        return rebased(self, w, base, growth)
 
 
 @dataclass(frozen=True, repr=False)
