@@ -1,4 +1,4 @@
-"""The command line: the tour, ``classify`` for a matrix, ``generate`` for a language model, ``info``.
+"""The command line: the tour, ``classify`` a matrix, ``rope`` for a config, ``generate`` text, ``info``.
 
 Bad input of any kind ends with one line on stderr and exit status 2.
 """
@@ -59,6 +59,14 @@ def classify(args):
     run(args.matrix, exact=args.exact, as_json=args.json, out=sys.stdout)
 
 
+def rope(args):
+    """Explain the rotary encoding of a config.json, or compare two."""
+    from .rope_report import run
+
+    run(args.config, other=args.compare, html=args.html, layer_type=args.layer_type, layout=args.layout,
+        seq_len=args.seq_len, context=args.context, out=sys.stdout)
+
+
 def generate(args):
     """Continue a prompt with a llama2.c checkpoint."""
     from .generate import run
@@ -79,7 +87,7 @@ def _parser():
                                                      "numbers. Without a command: the tour.")
     parser.add_argument("--version", action="version", version=f"pe {__version__}")
     parser.set_defaults(command=tour, chapter=None)
-    commands = parser.add_subparsers(title="commands", metavar="{tour,classify,generate,info}")
+    commands = parser.add_subparsers(title="commands", metavar="{tour,classify,rope,generate,info}")
 
     def add(function, summary, description):
         command = commands.add_parser(function.__name__, help=summary, description=description)
@@ -97,6 +105,20 @@ def _parser():
            help='rows between semicolons, as in "0 1; 0 0"; or a .npy file, or a .json file of nested lists')
     option("--exact", action="store_true", help="take the numbers as exact fractions; nothing is rounded")
     option("--json", action="store_true", help="print one JSON object")
+
+    option = add(rope, "the rotary encoding of a Hugging Face config.json",
+                 "Explain what a config.json says about rotary positions: layout, frequencies, what scaling "
+                 "did to each plane, and what is easy to get wrong with it.")
+    option("config", metavar="CONFIG", help="a config.json as Hugging Face saves it")
+    option("--compare", metavar="OTHER", help="another one: say what differs")
+    option("--html", metavar="FILE", help="write the report as one self-contained page as well")
+    option("--layer-type", metavar="X", help="only these layers, where types of layers differ")
+    option("--layout", choices=("half", "interleaved"),
+           help="which coordinates are a pair, for a model type that pe does not know")
+    option("--seq-len", type=_whole(1), metavar="N",
+           help="the length that the types dynamic and longrope choose their frequencies by")
+    option("--context", type=_whole(2), metavar="N",
+           help="count turns and errors over N positions (default: what the config says)")
 
     option = add(generate, "text from a llama2.c checkpoint",
                  "Run a llama2.c checkpoint (version 0) with NumPy for the matrix products and pe for rope "

@@ -1,8 +1,8 @@
 """Faults that other libraries have had: rotations, positions, masks and biases. (C01 to C63)
 
 Each was reported in public; the numbers are worked out here by hand or to 50 digits. `test_cases_keywords`
-has those about windows, caps, sinks, segments, lengths and clocks; frequency scaling is left out, as the ops
-have none.
+has those about windows, caps, sinks, segments, lengths and clocks, `test_cases_rope` those about scaling and
+configs, `test_check_rope_faults` the functions at fault themselves.
 """
 
 import gc

@@ -34,7 +34,7 @@ def test_bad_input_is_one_line_and_status_2(argv, named, capsys, tmp_path, monke
 
 def test_help_lists_the_commands_and_every_option_is_explained(capsys):
     status, out, _ = run_command(capsys, "--help")
-    assert status == 0 and all(name in out for name in ("tour", "classify", "generate", "info"))
+    assert status == 0 and all(name in out for name in ("tour", "classify", "rope", "generate", "info"))
     status, out, _ = run_command(capsys, "generate", "--help")
     assert status == 0
     for option in ("--tokenizer", "--prompt", "--steps", "--no-cache", "--rope", "--temperature", "--seed"):

@@ -69,14 +69,18 @@ _DEEPSEEK4 = {"main": Layer(1e4, scaled=False),
 FAMILIES = {
     **_rows("llama mistral qwen2 qwen2_moe qwen3 qwen3_moe gemma gemma2 starcoder2 olmo olmo2 olmoe granite "
             "granitemoe granitemoeshared falcon falcon_h1 exaone4 arcee seed_oss dots1 diffllama doge phi3 "
-            "hunyuan_v1_dense hunyuan_v1_moe", "half"),
-    **_rows("mixtral phimoe cwm lfm2 lfm2_moe", "half", 1e6),
+            "hunyuan_v1_dense hunyuan_v1_moe afmoe aria_text chameleon dbrx eurobert exaone_moe granite_swa "
+            "granitemoe_swa granitemoehybrid hrm_text hyperclovax idefics jais2 ministral moshi olmo_hybrid "
+            "phi4_multimodal vaultgemma", "half"),
+    **_rows("mixtral phimoe cwm lfm2 lfm2_moe minimax solar_open voxtral_realtime_text emu3_text_model",
+            "half", 1e6),
     **_rows("bitnet csm flex_olmo mllama_text_model", "half", 5e5),
     **_rows("apertus", "half", 12e6), **_rows("smollm3", "half", 2e6), **_rows("gpt_oss", "half", 150000.0),
     **_rows("minimax_m2", "half", 5e6), **_rows("nomic_bert", "half", 1000.0),
+    **_rows("gte", "half", 160000.0), **_rows("jina_embeddings_v3", "half", 20000.0),
     **_rows("nanochat", "half", inverse=True),
     **_rows("gpt_neox stablelm qwen3_next", "half", part=0.25), **_rows("gpt_neox_japanese", "half"),
-    **_rows("phi persimmon nemotron glm4_moe", "half", part=0.5),
+    **_rows("phi persimmon nemotron glm4_moe bamba recurrent_gemma", "half", part=0.5),
     **_rows("gemma3_text gemma3", "half", layers=_GEMMA3),
     **_rows("gemma4_text gemma4", "half", layers=_GEMMA4),
     **_rows("modernbert modernbert-decoder", "half", layers=_MODERNBERT),

@@ -26,7 +26,7 @@ ALIASES = {"su": "longrope", "mrope": "default"}
 COMMON = ("rope_type", "type", "rope_theta", "partial_rotary_factor", "mrope_section", "mrope_interleaved")
 # Keys that shipped configs carry and no model reads: in which types (None: all).
 HARMLESS: dict[str, tuple[str, ...] | None] = {
-    "finetuned": None,
+    **dict.fromkeys(("finetuned", "max_position_embeddings")),
     "original_max_position_embeddings": ("default", "linear", "dynamic"),
     **dict.fromkeys(("beta_fast", "beta_slow", "mscale", "mscale_all_dim"), ("dynamic",)),
 }

@@ -1,0 +1,61 @@
+"""`python -m pe rope`: what a config.json says about rotations, as tables, a plot and sentences."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .comparison import between_layers, compare, pair
+from .encoding import read
+from .section import Report, tell
+
+__all__ = ["run"]
+
+
+def run(path: str, *, other: str | None = None, html: str | None = None, layer_type: str | None = None,
+        layout: str | None = None, seq_len: int | None = None, context: int | None = None, out) -> None:
+    """Explain a config, or compare it with another, and print the answer.
+
+    Parameters
+    ----------
+    path : str
+        A config.json as Hugging Face saves it.
+    other : str, optional
+        Another one to compare it with.
+    html : str, optional
+        Where to write the report as a page as well.
+    layer_type : str, optional
+        Only the encoding of these layers, where a config has several.
+    layout : str, optional
+        "half" or "interleaved", for a model type that pe does not know.
+    seq_len : int, optional
+        The length that dynamic and longrope choose their frequencies by.
+    context : int, optional
+        Count turns and errors over this many positions.
+    out : text file
+
+    Raises
+    ------
+    InputError
+        A file holds no config with a rotary encoding, or the two have no layer type in common.
+    OSError
+        A file cannot be read or written.
+    """
+    encodings = read(path, layer_type, layout, seq_len, context)
+    pairs = [] if other is None else pair(encodings, read(other, layer_type, layout, seq_len, context))
+    if html is not None:
+        with open(html, "a", encoding="utf-8"):                 # an error comes before the first line
+            pass
+    report = Report(out)
+    if other is None:
+        title = f"Rotary encoding of {Path(path).name}"
+        for encoding in encodings:
+            tell(report, encoding)
+        between_layers(report, encodings)
+    else:
+        title = f"Rotary encodings of {Path(path).name} and {Path(other).name}"
+        for one, two in pairs:
+            compare(report, one, two)
+    if html is not None:
+        Path(html).write_text(report.page(title), encoding="utf-8")
+        report.line()
+        report.line(f"The same as a page: {html}")

@@ -1,0 +1,115 @@
+"""Reads a config.json into its encodings: each a `Rope`, with what the config says around it."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .. import scaling
+from ..llama2c import InputError
+from ..rope import Rope
+from ..rope.models import FAMILIES
+
+FARTHEST = 2**53        # the largest position
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """One rotary encoding of a config: that of all its layers, or of one layer type.
+
+    Attributes
+    ----------
+    name : str
+        The file, and the layer type if there are several.
+    rope : Rope
+    config : dict
+        The config of the text model.
+    settings : dict
+        Its rotary settings, those of the layer type, as they stand there.
+    context : int or None
+        How many positions are in use.
+    source : str
+        What told.
+    layer_type : str or None
+    layout_source : str
+        What told the layout, which no config holds.
+    """
+
+    name: str
+    rope: Rope
+    config: dict[str, Any]
+    settings: dict[str, Any]
+    context: int | None
+    source: str
+    layer_type: str | None
+    layout_source: str
+
+
+def read(path: str, layer_type: str | None = None, layout: str | None = None, seq_len: int | None = None,
+         context: int | None = None) -> list[Encoding]:
+    """Read the encodings of a config.json: of every layer type, or of the one that is asked for.
+
+    Raises
+    ------
+    InputError
+        The file holds no JSON object, or none that describes a rotary encoding.
+    OSError
+        It cannot be read.
+    """
+    try:
+        config = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} holds no JSON: {error}") from None
+    if not isinstance(config, dict):
+        raise InputError(f"{path} holds no config: expected a JSON object, got {type(config).__name__}")
+    text = config["text_config"] if isinstance(config.get("text_config"), dict) else config
+    model = text.get("model_type") or config.get("model_type")
+    if not isinstance(model, str | None):
+        raise InputError(f"{path}: model_type must be a string, got {type(model).__name__}")
+    settings = text.get("rope_parameters") or text.get("rope_scaling")
+    settings = settings if isinstance(settings, dict) else {}
+    types: list[str | None] = [layer_type] if layer_type else [*_layer_types(model, settings)] or [None]
+    try:
+        ropes = [Rope.from_hf(config, layer_type=each, layout=layout, seq_len=seq_len) for each in types]
+    except (TypeError, ValueError, OverflowError, MemoryError) as error:
+        raise InputError(f"{path}: {_as_option(str(error))}") from None
+    name, told = Path(path).name, "--layout" if layout else f"the code of {model} in transformers"
+    encodings = [Encoding(name if each is None else f"{name}, {each}", rope, text, _own(settings, each),
+                          *_context(text, rope, seq_len, context), each, told)
+                 for each, rope in zip(types, ropes, strict=True)]
+    for encoding in encodings:
+        if encoding.context is not None and encoding.context > FARTHEST:
+            raise InputError(f"{path}: a context of {encoding.context:.3e} positions ({encoding.source}) is "
+                             f"beyond the largest position, 2^53")
+    return encodings
+
+
+def _as_option(message):
+    """Name the options of the command line where a message names keywords of `Rope.from_hf`."""
+    return re.sub(r'layout="(\w+)"', r"--layout \1", message).replace("layer_type=,", "--layer-type,")
+
+
+def _layer_types(model, settings):
+    nested = [name for name, value in settings.items() if isinstance(value, dict)]
+    return nested or (list(FAMILIES[model].layers) if model in FAMILIES else [])
+
+
+def _own(settings, layer_type):
+    own = settings.get(layer_type)
+    return own if isinstance(own, dict) else settings
+
+
+def _context(config: dict[str, Any], rope: Rope, seq_len: int | None, context: int | None
+             ) -> tuple[int | None, str]:
+    """How many positions are in use, and what says so."""
+    if context is not None:
+        return context, "--context"
+    stated, scaled = config.get("max_position_embeddings"), rope.scaling
+    if not (isinstance(stated, int) and stated > 1):
+        return seq_len, "--seq-len" if seq_len else "unknown"
+    if isinstance(scaled, scaling.yarn) and scaled.original_max_position_embeddings == stated:
+        return round(scaled.context), "factor times original_max_position_embeddings"
+    return (seq_len, "--seq-len") if seq_len and seq_len > stated else (stated, "max_position_embeddings")
