@@ -4,14 +4,13 @@ Pictures are not compared byte for byte: another matplotlib draws them a little 
 """
 
 import json
-import os
 import re
-import shutil
 import sys
 import time
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
+import chromium
 import pytest
 from notebook_solutions import SOLUTIONS
 
@@ -19,8 +18,6 @@ from pe import check, explore
 
 FOLDER = Path(__file__).parents[1] / "notebooks"
 SOURCES = [pytest.param(path, id=path.stem[:1]) for path in sorted(FOLDER.glob("[0-9]*.py"))]
-CHROMIUM = os.environ.get("PE_CHROMIUM") or next(
-    filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None)
 # What nbconvert's own template asks for, in vain: RequireJS and MathJax.
 FOREIGN = re.compile(r"https://cdnjs\.cloudflare\.com/ajax/libs/(require\.js|mathjax)/")
 
@@ -154,14 +151,8 @@ def html(tmp_path, request):
 
 @pytest.fixture
 def browser():
-    api = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install playwright")
-    if CHROMIUM is None:
-        pytest.skip("needs a Chromium: apt-get install chromium, or set PE_CHROMIUM to one")
-    with api.sync_playwright() as player:
-        chromium = player.chromium.launch(executable_path=CHROMIUM, args=[
-            "--no-sandbox", "--disable-partial-raster", "--host-resolver-rules=MAP * ~NOTFOUND"])
-        yield chromium
-        chromium.close()
+    with chromium.launch() as started:
+        yield started
 
 
 @pytest.mark.parametrize("html", SOURCES, indirect=True)

@@ -7,13 +7,11 @@ explode.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from pe import plot
 from pe.explore.explorer import Explorer
-from pe.explore.host import page, stylesheet
+from pe.explore.host import page
 from pe.plot import data, style
 
 __all__ = ["Explorer", "generator", "page"]
@@ -63,20 +61,30 @@ def generator(preset="turn", *, X=None, u=None):
         entries, gap = [v + 0.0 for v in given.ravel().tolist()], 1.0
     if u is not None:
         gap = float(u)
-    for name, value, limits in [*zip("abcd", entries, [data.LIMITS["entry"]] * 4, strict=True),
-                                ("u", gap, data.LIMITS["u"])]:
-        low, high, _ = limits
-        if not (math.isfinite(value) and low <= value <= high):
+    limits = dict.fromkeys("abcd", data.LIMITS["entry"]) | {"u": data.LIMITS["u"]}
+    state = dict(zip(limits, [*entries, gap], strict=True))
+    for name, (low, high, _) in limits.items():
+        if not low <= state[name] <= high:
             where = "u" if name == "u" else f"entry {name} of X = [[a, b], [c, d]]"
-            raise ValueError(f"{where} must lie in [{low:g}, {high:g}], got {value}")
+            raise ValueError(f"{where} must lie in [{low:g}, {high:g}], got {state[name]}")
+    config = {"presets": data.PRESETS, "kinds": data.KINDS, "limits": limits, "dash": style.DASH}
+    return Explorer("generator", state, config, title="The generator", data=_data, static=_static,
+                    describe=_describe)
 
-    def matrix(state):
-        return [[state["a"], state["b"]], [state["c"], state["d"]]]
 
-    config = {"presets": data.PRESETS, "kinds": data.KINDS, "limits": data.LIMITS,
-              "dash": style.DASH, "css": stylesheet()}
-    return Explorer(
-        "generator.js", dict(zip("abcdu", [*entries, gap], strict=True)), config, title="The generator",
-        data=lambda state: data.generator(matrix(state), state["u"]),
-        static=lambda state, **kwargs: plot.generator(matrix(state), state["u"], **kwargs),
-    )
+def _matrix(state):
+    return [[state["a"], state["b"]], [state["c"], state["d"]]]
+
+
+def _data(state):
+    return data.generator(_matrix(state), state["u"])
+
+
+def _static(state, **kwargs):
+    return plot.generator(_matrix(state), state["u"], **kwargs)
+
+
+def _describe(shown):
+    numbers, ((a, b), (c, d)) = shown.numbers(), shown.X.tolist()
+    return (f"{shown.name} ({shown.words['model']}): X = [[{a:g}, {b:g}], [{c:g}, {d:g}]], eigenvalues "
+            f"{numbers['eigenvalues'][1]}; at u = {shown.u:g}, x(u) = {numbers['x'][1]}.")

@@ -12,29 +12,10 @@ import base64
 import hashlib
 import json
 import re
-from functools import cache
 from html import escape
-from importlib.resources import files
 
+from pe.explore.bundle import bundle, source
 from pe.plot import style
-
-MOUNT = """
-for (const [id, values] of %s) {
-  for (const figure of document.querySelectorAll(`[data-pe="${id}"]:not([data-live])`)) {
-    const state = { ...values, config }, el = document.createElement("div"), still = [...figure.children];
-    const model = { get: (key) => state[key], set: (key, value) => { state[key] = value; },
-      save_changes() {}, on() {}, off() {} };
-    figure.dataset.live = "1";
-    for (const child of still) child.hidden = true;
-    figure.append(el);
-    try { render({ model, el }); } catch (error) {
-      el.remove();
-      for (const child of still) child.hidden = false;
-      console.error(error);
-    }
-  }
-}
-"""
 
 SHELL = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8">
@@ -65,11 +46,6 @@ figure{max-width:860px} img{max-width:100%%;height:auto} figcaption,summary{colo
 """
 
 
-@cache
-def _source(name):
-    return (files("pe.explore") / name).read_text(encoding="utf-8")
-
-
 def _variables(colours):
     return ";".join(f"--{name}:{value}" for name, value in colours.items())
 
@@ -80,7 +56,7 @@ def stylesheet():
     fonts = _variables({"sans": style.SANS, "mono": style.MONO, "serif": style.SERIF})
     return (f":host{{{fonts};{light}}}@media(prefers-color-scheme:dark){{:host{{{dark}}}}}"
             f":host([data-theme=light]){{{light}}}:host([data-theme=dark]){{{dark}}}\n"
-            + _source("figure.css"))
+            + source("figure.css"))
 
 
 def _json(value):
@@ -90,7 +66,7 @@ def _json(value):
 
 def identity(explorer):
     """Return an id that depends on the state alone, so that running a cell again changes no byte."""
-    return "pe-" + hashlib.sha256(_json([explorer.module, explorer.state]).encode()).hexdigest()[:10]
+    return f"{explorer.module}-{hashlib.sha256(_json(explorer.state).encode()).hexdigest()[:10]}"
 
 
 def figure(explorer):
@@ -111,15 +87,13 @@ def figure(explorer):
 
 
 def script(explorers):
-    """Return one classic script that brings these explorers, all of one module, to life."""
-    source = _source(explorers[0].module).splitlines()
-    core = "\n".join(line for line in source if not line.startswith("export "))
-    state = [[identity(explorer), explorer.state] for explorer in explorers]
-    code = (f'(() => {{ "use strict";\n{core}\nconst config = {_json(explorers[0].config)};'
-            f"{MOUNT % _json(state)}}})()")
-    if "</script" in code or "<!--" in code:
-        raise ValueError("the figure's module must not contain </script or <!--")
-    return f"<script>{code}</script>"
+    """Return one classic script that brings these explorers to life; what they share it holds once."""
+    configs = {explorer.module: explorer.config for explorer in explorers}
+    state = [[explorer.module, identity(explorer), explorer.state] for explorer in explorers]
+    renders = ", ".join(f"{name}: ${name}.render" for name in configs)
+    return (f'<script>(() => {{ "use strict";\n{bundle(*configs, "hosts")}'
+            f"$hosts.mount({{ {renders} }}, {_json(stylesheet())}, {_json(configs)}, {_json(state)});\n"
+            "})()</script>")
 
 
 def is_number(cell):
@@ -192,10 +166,10 @@ def page(title, parts):
     >>> "<h2>a &lt; b</h2>" in html
     True
     """
-    explorers, body = {}, []
+    explorers, body = [], []
     for index, part in enumerate(parts):
         if hasattr(part, "module"):
-            explorers.setdefault(part.module, []).append(part)
+            explorers.append(part)
             body.append(figure(part))
             continue
         match part:
@@ -216,7 +190,7 @@ def page(title, parts):
                 raise TypeError(f'parts[{index}] must be an Explorer, ("heading", str), ("text", str), '
                                 f'("note", label, str), ("code", str), ("table", header, rows) or '
                                 f'("bars", header, rows, top), got {part!r}')
-    body += [script(group) for group in explorers.values()]
+    body += [script(explorers)] if explorers else []
     colours = {theme: _variables(palette) for theme, palette in style.PALETTE.items()}
     return SHELL % {"title": escape(title), "body": "\n".join(body), "sans": style.SANS, "mono": style.MONO,
                     **colours}

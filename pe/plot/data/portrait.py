@@ -1,6 +1,6 @@
 """What the generator figure draws and prints, as pure functions of a 2 x 2 matrix X and a gap u.
 
-The browser module `pe/explore/generator.js` holds the same arithmetic; both hosts of the figure print what
+The browser module `pe/explore/matrix.js` holds the same arithmetic; both hosts of the figure print what
 stands here. Entries are read as the decimals a reader would type (the shortest ones that give the float), so
 the class is decided in rational arithmetic and no tolerance is involved: 0.1 means one tenth.
 """
