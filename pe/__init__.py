@@ -1,8 +1,19 @@
 """Positional encodings for NumPy: turn, fade, slide.
 
 A positional encoding carries a key forward by the gap u between a query and a key: A(u) = exp(uX). A matrix
-can only fade, turn, slide, or mix them. The ops apply A, ``classify`` names it, ``plot`` and ``explore`` show
-it.
+can only fade, turn, slide, or mix them.
+
+Ops, in C: apply_rope, apply_rope_2d, apply_rope_nd; alibi_bias, decay_bias; attention, attention_weights,
+merge_attention; retention. What they take: Rope, alibi_slopes, grid_positions, positions_from_mask,
+positions_from_lengths, clock; sinusoidal for contrast; reference, the NumPy twin of each.
+
+The rotary family: Rope.from_hf, scaling, presets; check_rope tries anybody's function, convert_layout carries
+weights between layouts.
+
+Names: classify, transport, encoding, generators, check_encoding, fit_generator, check_group_axioms and more.
+Pictures: plot (matplotlib), explore (interactive), check (the exercises of the notebooks).
+
+Run time: set_num_threads, get_num_threads, isa, show_config. ``python -m pe --help`` has the commands.
 """
 
 from importlib import import_module as _import_module

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ._check.arrays import to_array
 from ._keywords import explain_keywords
-from ._scalars import amount, integer
+from ._scalars import amount, integer, shown
 from .rope import canonical_layout
 
 __all__ = ["convert_layout"]
@@ -36,8 +36,8 @@ def convert_layout(a: ArrayLike, src: str, dst: str, *, axis: int = -1, head_dim
         The axis of the coordinates: 0 for a weight (H*D, E) that multiplies from the left, as in torch.
     head_dim : int, optional
         Width D of a head, where several lie one after the other along `axis`: H*D for queries, K*D for keys
-        of grouped heads. Default: the axis is one head. It is the width that is asked for, since a key
-        matrix of fewer heads has the same one.
+        of grouped heads. Default: the axis is one head, for the last axis alone. It is the width that is
+        asked for, since a key matrix of fewer heads has the same one.
     rotary_dim : int, optional
         Width of the turned part of a head; the rest stays where it is. Default: all after `rotary_offset`.
     rotary_offset : int, default 0
@@ -83,12 +83,15 @@ def convert_layout(a: ArrayLike, src: str, dst: str, *, axis: int = -1, head_dim
     source, target = _layout("src", src), _layout("dst", dst)
     array = to_array("a", a)
     if array.ndim == 0:
-        raise ValueError("a is a single number; expected heads along an axis, such as (..., D)")
+        raise ValueError(f"a is {shown(a)}; expected an array with heads along an axis, such as (..., D)")
     axis = integer("axis", axis, -array.ndim)
     if axis >= array.ndim:
         raise ValueError(f"axis is {axis} and a has {amount(array.ndim, 'axis', 'axes')} "
                          f"(shape {array.shape})")
     size = array.shape[axis]
+    if head_dim is None and axis not in (-1, array.ndim - 1):
+        raise ValueError(f"axis {axis} of a has {amount(size, 'coordinate')} (shape {array.shape}), of one "
+                         f"head or several; pass head_dim=, the width of a head (head_dim={size} if it is one)")
     head = size if head_dim is None else integer("head_dim", head_dim, 1)
     if head and size % head:
         raise ValueError(f"axis {axis} of a has {size} coordinates (shape {array.shape}), which is no "

@@ -191,6 +191,8 @@ def test_golden_grouped_keys():
     (lambda x: pe.convert_layout(x, "half", "half", axis=2), ValueError, "axis is 2 and a has 2 axes"),
     (lambda x: pe.convert_layout(x, "half", "half", axis=-3), ValueError, "axis must be at least -2; got -3"),
     (lambda x: pe.convert_layout(x, "half", "half", axis=1.0), TypeError, "axis must be an integer"),
+    (lambda x: pe.convert_layout(x, "half", "half", axis=0), ValueError,
+     "axis 0 of a has 4 coordinates .* pass head_dim=, .*head_dim=4 if it is one"),
     (lambda x: pe.convert_layout(x, "half", "half", head_dim=5), ValueError,
      "axis -1 of a has 12 coordinates .*, which is no multiple of head_dim=5; is axis= right"),
     (lambda x: pe.convert_layout(x, "half", "half", head_dim=0), ValueError, "head_dim must be at least 1"),
@@ -205,7 +207,8 @@ def test_golden_grouped_keys():
      "the axis of a = 12 less rotary_offset = 3 is odd.*pass rotary_dim="),
     (lambda x: pe.convert_layout(x[:, :11], "half", "interleaved"), ValueError, "the axis of a = 11 is odd"),
     (lambda x: pe.convert_layout(x, "half", "half", head_dim=3), ValueError, "head_dim = 3 is odd"),
-    (lambda x: pe.convert_layout(1.0, "half", "interleaved"), ValueError, "a is a single number"),
+    (lambda x: pe.convert_layout(1.0, "half", "interleaved"), ValueError, "a is 1.0; expected an array"),
+    (lambda x: pe.convert_layout({"w": x}, "half", "interleaved"), ValueError, "a is {.w.*expected an array"),
     (lambda x: pe.convert_layout(None, "half", "interleaved"), TypeError, "a is None"),
     (lambda x: pe.convert_layout(np.ma.array(x), "half", "interleaved"), TypeError, "a is a masked array"),
 ])

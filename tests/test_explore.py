@@ -423,10 +423,18 @@ def test_without_matplotlib(monkeypatch):
     assert "image/png" not in bundle and "<img" not in explorer.html() and "<table>" in explorer.html()
 
 
+def test_a_matrix_may_come_by_place():
+    X = np.array([[0.5, 1], [0, -1]])
+    assert explore.generator(X).state == explore.generator(X=X).state
+    assert explore.generator(X.tolist(), u=2).state == explore.generator(X=X, u=2).state
+
+
 @pytest.mark.parametrize("given, message", [
     ({"preset": "spin"}, "one of 'turn', 'fade', 'slide', 'turn.fade', 'nothing', 'explode', got 'spin'"),
     ({"X": [[3, 0], [0, 0]]}, r"entry a of X = \[\[a, b\], \[c, d\]\] must lie in \[-2, 2\], got 3.0"),
     ({"X": [[0, 0], [0, math.nan]]}, "entry d of X .* got nan"),
+    ({"preset": None}, "must be one of 'turn'.*, got None"),
+    ({"preset": [0, 1], "X": [[0, 1], [0, 0]]}, "must be one of"),
     ({"X": [1, 2]}, r"X must have shape \(2, 2\), got \(2,\)"),
     ({"u": -1}, r"u must lie in \[0, 20\], got -1.0"),
 ])

@@ -97,10 +97,12 @@ def test_width(name):
 
 
 @everyone
-def test_a_notebook_shows_a_picture_with_alt_text(name):
+def test_a_notebook_shows_a_picture_with_alt_text(name, tmp_path):
     drawn = FIGURES[name]()
     content, metadata = drawn._repr_mimebundle_()
     assert content["image/png"].startswith(b"\x89PNG") and drawn.png() == content["image/png"]
+    drawn.save(tmp_path / "figure.svg")
+    assert b"<svg" in (tmp_path / "figure.svg").read_bytes()
     assert f'<img alt="{drawn.alt}" src="data:image/png;base64,' in content["text/html"]
     assert metadata["image/png"] == {"vscode_altText": drawn.alt} and content["text/plain"] == repr(drawn)
     assert drawn.alt in repr(drawn) and "0x" not in repr(drawn)

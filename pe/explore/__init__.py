@@ -22,8 +22,8 @@ def generator(preset="turn", *, X=None, u=None):
 
     Parameters
     ----------
-    preset : {"turn", "fade", "slide", "turn+fade", "nothing", "explode"}
-        The behaviour to open on. Ignored when `X` is given.
+    preset : {"turn", "fade", "slide", "turn+fade", "nothing", "explode"}, or array_like of shape (2, 2)
+        The behaviour to open on, ignored when `X` is given; or `X` itself, by place.
     X : array_like, shape (2, 2), optional
         A generator of your own, entries in [-2, 2].
     u : float, optional
@@ -48,10 +48,12 @@ def generator(preset="turn", *, X=None, u=None):
     >>> import pe
     >>> print(pe.explore.generator("slide").describe())
     slide (ALiBi): X = [[0, 1], [0, 0]], eigenvalues 0.0000, twice; at u = 1.2, x(u) = (2.2000, 1.0000).
-    >>> pe.explore.generator(X=[[-0.1, 1], [0, -0.1]], u=10).data().name
+    >>> pe.explore.generator([[-0.1, 1], [0, -0.1]], u=10).data().name
     'fading slide'
     """
-    if preset not in data.PRESETS:
+    if X is None and preset is not None and not isinstance(preset, str):
+        preset, X = "turn", preset
+    if not isinstance(preset, str) or preset not in data.PRESETS:
         raise ValueError(f"preset must be one of {', '.join(map(repr, data.PRESETS))}, got {preset!r}")
     *entries, gap = data.PRESETS[preset]
     if X is not None:

@@ -5,11 +5,12 @@ import { fit, layers } from "./axes.js";
 import { copy } from "./clipboard.js";
 import { shade } from "./colours.js";
 import { connect, control, range } from "./controls.js";
+import { drag } from "./drag.js";
 import { stage } from "./hosts.js";
 import { pages } from "./keyboard.js";
-import { numbers, shear, study } from "./matrix.js";
+import { numbers, plainest, rebase, study } from "./matrix.js";
 import { plain } from "./numbers.js";
-import { drawPlane, drawTrace, framePlane, frameTrace } from "./planes.js";
+import { drawPlane, drawTrace, framePlane, frameTrace, TRACES } from "./planes.js";
 import { player } from "./player.js";
 import { drawFlow, drawRider, framePortrait } from "./portrait.js";
 import { hold } from "./state.js";
@@ -37,7 +38,7 @@ the solution of <i>x</i>′ = <i>Xx</i> from (1, 1)</span>
 <span><span class="swatch"></span> the unit square, carried by <i>A</i>(<i>u</i>)</span></p></div>
 <div><div class="minis"><figure><p>eigenvalues</p>
 <svg role="img" data-testid="plane">${layers(2)}</svg></figure>
-<figure><p>trace, determinant</p><svg role="img" data-testid="trace-plane">${layers(2)}</svg></figure></div>
+<figure title="drag the point"><p>trace, determinant</p><svg role="img" data-testid="trace-plane">${layers(2)}</svg></figure></div>
 <p class="kind" data-testid="kind"></p><dl>${Object.entries(labels).map(row).join("")}</dl></div></div><hr>
 <p class="entries"><i>X</i> =<span class="matrix"><i>a</i><i>b</i><i>c</i><i>d</i></span>=
 <span class="matrix" data-testid="X"></span><span class="push" data-testid="limits" role="status">entries
@@ -97,17 +98,14 @@ export function render({ model, el }) {
     trace.setAttribute("aria-label", `Trace, determinant ${shown["trace-det"]}`);
     show(words);
     if (straight && straight.sheared !== key) straight = null;
-    const origin = (straight ? straight.X : X).join(), other = shear(X);
+    const origin = (straight ? straight.X : X).join(), other = rebase(X, limits.a);
     for (const button of buttons) {
       const pressed = presets[button.dataset.preset].slice(0, 4).join() === origin;
       button.setAttribute("aria-pressed", String(pressed));
     }
-    const alike = other.join() === key, [low, high] = limits.a;
-    const far = other.some((v) => v < low || v > high);
     basis.textContent = straight ? "change back" : "change basis";
-    basis.disabled = !straight && (alike || far);
-    const why = alike ? "X is the same in every basis" : "an entry would leave its slider";
-    basis.title = basis.disabled ? why : "";
+    basis.disabled = !straight && other.join() === key;
+    basis.title = basis.disabled ? "X is the same in every basis" : "";
   }
   const say = () => {
     const [kind, notice, x] = ["kind", "notice", "x"].map((name) => at(name).textContent);
@@ -125,6 +123,8 @@ export function render({ model, el }) {
     },
   });
   pages(root);
+  const enter = ([a, b, c, d]) => write({ a, b, c, d });
+  drag(trace, TRACES, { move: (point) => enter(plainest(point, limits.a)), done: say });
   root.addEventListener("click", async ({ target }) => {
     if (target.dataset.preset) {
       play.stop();
@@ -132,9 +132,9 @@ export function render({ model, el }) {
       write({ a, b, c, d, u });
       say();
     } else if (target === basis) {
-      const X = matrix(), next = straight ? straight.X : shear(X);
+      const X = matrix(), next = straight ? straight.X : rebase(X, limits.a);
       straight = straight ? null : { X, sheared: next.join() };
-      write({ a: next[0], b: next[1], c: next[2], d: next[3] });
+      enter(next);
       say();
     } else if (target === at("play")) play.press();
     else if (target === at("copy")) {

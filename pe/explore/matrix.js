@@ -77,6 +77,22 @@ export function shear([a, b, c, d]) {
   if (b === 0 && a === d) return sheared([a, c, b, d], -50n).map((_, i, all) => all[[0, 2, 1, 3][i]]);
   return sheared([a, b, c, d], 50n);
 }
+
+// The basis to change to: sheared, or mirrored at the first axis where an entry would leave its slider. Only a
+// multiple of I comes out as it was.
+export function rebase(X, [low, high]) {
+  const other = shear(X), [a, b, c, d] = X;
+  return other.every((v) => low <= v && v <= high) ? other : [a, 0 - b, 0 - c, d];
+}
+
+// The plainest X with this trace and determinant, as near as the steps of the sliders come: one number on the
+// diagonal, one beside it, which turns below the parabola's D = 0 and stretches above.
+export function plainest([trace, determinant], [low, high, step]) {
+  const near = (v) => Math.max(low, Math.min(high, Math.round(v / step) / Math.round(1 / step)));
+  const m = near(trace / 2), D = m * m - determinant, w = near(Math.sqrt(Math.abs(D)));
+  return [m, D < 0 ? 0 - w : w, w, m];
+}
+
 function sheared(X, H) {
   const { n: [a, b, c, d], scale } = integers(X);
   const n = [10000n * a - 100n * H * b, 10000n * b, 10000n * c + 100n * H * (a - d) - H * H * b,

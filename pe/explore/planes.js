@@ -2,6 +2,8 @@
 
 import { dot, scale, text } from "./axes.js";
 
+export const TRACES = 4;   // the plane of trace and determinant shows [-4, 4] x [-4, 4]
+
 // Layers of the small planes: regions with their names, and the marks.
 export function framePlane(svg) {
   const frame = scale(svg, 2.5), { at, grid, size } = frame, [o] = at([0, 0]), step = at([1, 0])[0] - o;
@@ -21,7 +23,7 @@ export function drawPlane(svg, { at, size }, s) {
 }
 
 export function frameTrace(svg) {
-  const frame = scale(svg, 4), { at, path, grid, size } = frame, [o] = at([0, 0]);
+  const frame = scale(svg, TRACES), { at, path, grid, size } = frame, [o] = at([0, 0]);
   const spiral = size < 150 ? ["turn", "+ fade"] : ["turn + fade"];
   const parabola = Array.from({ length: 65 }, (_, i) => [i / 8 - 4, (i / 8 - 4) ** 2 / 4]);
   svg.children[0].innerHTML = `<path class="bad" d="M0 ${o}H${o}V0H${size}V${size}H0Z"/>` + grid

@@ -71,7 +71,8 @@ def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, scale: float | None =
         axes as q (or k) without its last, each equal or 1: ids (B, T) go in as ``ids[:, None]``.
     rope : Rope, optional
         Turn queries and keys inside. Both come in *unrotated*; a cache is better turned once, when it is
-        written, and rope= left out.
+        written, and rope= left out: then pass ``scale=rope.softmax_scale / np.sqrt(D)``, which differs from
+        the default where YaRN comes with mscale_all_dim (DeepSeek).
     q_positions, k_positions : array_like, shape (M,) and (N,), or as many axes as q (or k) without its last
         Any finite numbers, for causality, window, slopes and rope alike. Default: keys at 0..N-1, queries at
         n-M..n-1, n being kv_lengths or N. A rope of several axes takes (..., M, n_axes) and (..., N, n_axes);
@@ -158,14 +159,16 @@ def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, scale: float | None =
         plan = one_axis_plan(rope, q.shape[-1])
         if plan and scale is None and rope.softmax_scale != 1 and q.shape[-1]:
             scale = rope.softmax_scale / sqrt(q.shape[-1])
-    if (alibi_slopes is decay_rate is clock is sinks is segments is kv_lengths is None
+    if (clock is None and (alibi_slopes is None or decay_rate is None)
+            and (segments is None or type(segments) is _ndarray)
             and (plan is not None or rope is None) and is_plain(causal, num_threads)
             and (return_lse is False or return_lse is True)
             and (window is None or (type(window) is int and 0 < window < 2**53))
             and (softcap is None or (type(softcap) is float and 0 < softcap < inf))):
         left, left_open = (None, False) if window is None else (float(window), True)
-        options = (scale, causal, left, left_open, None, mask, bias, None, None, None, None, softcap, None,
-                   None, None, None, plan, q_positions, k_positions, return_lse)
+        slopes = decay_rate if alibi_slopes is None else alibi_slopes       # the same without a clock
+        options = (scale, causal, left, left_open, None, mask, bias, slopes, None, None, None, softcap, sinks,
+                   segments, segments, kv_lengths, plan, q_positions, k_positions, return_lse)
         result = _core.attention(q, k, v, options, out, num_threads)
         if result is not NotImplemented:
             return result

@@ -51,6 +51,16 @@ class Plot:
         self.figure.savefig(raw, format="png", dpi=160, metadata={"Software": None})
         return raw.getvalue()
 
+    def save(self, file):
+        """Write the figure to a file, in the format its name ends in: .png, .svg, .pdf.
+
+        Parameters
+        ----------
+        file : str or os.PathLike
+            Where to write.
+        """
+        self.figure.savefig(file, dpi=160)
+
     def _repr_mimebundle_(self, include=None, exclude=None):
         data, metadata = {"text/plain": repr(self)}, {}
         if self.owned:
