@@ -91,7 +91,7 @@ def convert_layout(a: ArrayLike, src: str, dst: str, *, axis: int = -1, head_dim
     size = array.shape[axis]
     if head_dim is None and axis not in (-1, array.ndim - 1):
         raise ValueError(f"axis {axis} of a has {amount(size, 'coordinate')} (shape {array.shape}), of one "
-                         f"head or several; pass head_dim=, the width of a head (head_dim={size} if it is one)")
+                         f"head or several; pass head_dim=, the width of one (head_dim={size} if it is one)")
     head = size if head_dim is None else integer("head_dim", head_dim, 1)
     if head and size % head:
         raise ValueError(f"axis {axis} of a has {size} coordinates (shape {array.shape}), which is no "
