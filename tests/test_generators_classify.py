@@ -95,7 +95,7 @@ def test_A24_decay_nope_forbidden():
     assert classify([[0.1]]).forbidden and not classify([[-0.1]]).forbidden
 
 
-def test_A29_an_odd_skew_matrix_has_a_coordinate_that_does_nothing():
+def test_A29_and_case_23_an_odd_skew_matrix_has_a_coordinate_that_does_nothing():
     rng = np.random.default_rng(29)
     for n, expected in ((6, {"turn": 3}), (7, {"turn": 3, "nothing": 1}), (64, {"turn": 32})):
         A = rng.standard_normal((n, n))

@@ -1,5 +1,7 @@
 """pe.encoding: query map, key map and score, against the numbers of source document 1 and pe's own ops."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -148,6 +150,42 @@ def test_rope_score_is_the_score_of_apply_rope():
     np.testing.assert_allclose(theirs, ours, atol=1e-12)
 
 
+MIXTURE = generators.direct_sum(
+    generators.damped_rope(4, 0.05), generators.decay(0.1), generators.alibi(0.5),
+    generators.jordan_rope(0.3), np.eye(3, k=1), generators.nope(1),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("basis", [None, 0], ids=["blocks", "another basis"])
+def test_scores_of_many_pairs_are_those_of_the_matrices(basis):
+    n, rng = len(MIXTURE), np.random.default_rng(2)
+    X = MIXTURE
+    if basis is not None:
+        X = generators.conjugate(X, rng.standard_normal((n, n)) + 4 * np.eye(n))
+    q, k = rng.standard_normal((120, n)), rng.standard_normal((150, n))
+    t, s = rng.integers(0, 30, 120) / 2, rng.integers(0, 10, 150)
+    scores = encoding(X).score(q[:, None], k, t[:, None], s)  # more pairs than are worked on at a time
+    expected = np.einsum("ti,tsij,sj->ts", q, pe.transport(X, t[:, None] - s), k)
+    np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
+
+
+def test_nearly_dependent_eigenvectors_are_said_and_scored():
+    X = [[-1, 1e5, 0], [0, -1 - 1e-3, 1e5], [0, 0, -2]]
+    split = encoding(X)
+    with pytest.warns(RuntimeWarning, match="nearly dependent"):
+        scores = split.score(np.eye(3)[:, None], np.eye(3), [[1.0]] * 3, 0.5)
+    with pytest.warns(RuntimeWarning, match="nearly dependent"):
+        np.testing.assert_allclose(scores, pe.transport(X, 0.5), rtol=1e-12)
+
+
+def test_equal_encodings_pickle_to_equal_bytes():
+    first, second = encoding(MIXTURE, origin=2), encoding(MIXTURE, origin=2)
+    first.query_map(3.0)
+    assert pickle.dumps(first) == pickle.dumps(second)
+    copy = pickle.loads(pickle.dumps(first))
+    assert copy.origin == 2 and np.array_equal(copy.key_map(1.5), first.key_map(1.5))
+
+
 def test_a_fade_multiplies_and_decay_bias_adds():
     multiplied = encoding(generators.decay(0.1)).score([2.0], [3.0], 10, 0)
     added = 6.0 + pe.decay_bias([10.0], [0.0], rate=0.1)[0, 0]
@@ -179,6 +217,9 @@ def test_broadcasting_and_empty_axes():
     assert split.score(np.ones((0, 4)), np.ones(4), 1, 0).shape == (0,)
     assert split.score(np.ones(4), np.ones(4), 1, 0).shape == ()
     assert split.query_map([1, 2, 3]).shape == (3, 4, 4)
+    nothing = encoding(np.zeros((0, 0)))
+    assert np.array_equal(nothing.score(np.zeros((2, 0)), np.zeros(0), [1, 2], 0), [0, 0])
+    assert nothing.key_map([1, 2]).shape == (2, 0, 0)
 
 
 def test_bad_input():

@@ -102,6 +102,10 @@ OUTSIDE = {
     "square": ("linear", lambda q, k, t, s: (q @ k) ** 2 - (t - s)),
     "gate from the content": ("linear", lambda q, k, t, s: q @ k * np.exp(-abs(k[0]) * (t - s))),
     "log distance": ("linear", lambda q, k, t, s: q @ k - np.log1p(abs(t - s))),
+    "gentle log distance": ("linear", lambda q, k, t, s: q @ k - np.log1p(0.01 * abs(t - s))),
+    "gentle log distance, of keys behind": (
+        "linear", lambda q, k, t, s: q @ k - np.log(np.maximum(1 + 0.01 * (t - s), 1e-3))),
+    "gentler": ("linear", lambda q, k, t, s: q @ k / np.sqrt(1 + 1e-6 * (t - s) ** 2)),
     "loose claim j, |t - s|": ("linear", lambda q, k, t, s: q @ k - 0.5 * abs(t - s)),
 }  # fmt: skip
 

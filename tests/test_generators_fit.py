@@ -147,6 +147,26 @@ def test_claim_A46_outside_the_family(curve, n):
     assert "outside the family" in str(fit)
 
 
+@pytest.mark.parametrize("n", [64, 256])
+@pytest.mark.parametrize("curve", [
+    lambda u: -np.log1p(0.01 * u), lambda u: 1 / (1 + 0.01 * u), lambda u: -np.sqrt(1 + 0.01 * u),
+    lambda u: -3 * np.log1p(0.02 * u),
+], ids=["log", "inverse", "root", "kerple"])  # fmt: skip
+def test_claim_A46_gentle_curves_are_outside_though_few_terms_come_close(curve, n):
+    fit = fit_generator(curve(np.arange(n)))
+    assert not fit.inside and "without end" in fit.reason and 1e-9 < fit.residual < 0.1
+
+
+def test_mixtures_are_not_taken_for_such_curves():
+    rng = np.random.default_rng(0)
+    for terms in (1, 2, 3, 4):
+        for rates, turns in ((rng.uniform(0.01, 0.5, terms), np.zeros(terms)),
+                             (np.zeros(terms), 10 ** rng.uniform(-3, 0.4, terms)),
+                             (rng.uniform(0, 0.2, terms), rng.uniform(0.01, 3, terms))):  # fmt: skip
+            scores = (np.exp(-np.outer(U, rates)) * np.cos(np.outer(U, turns))) @ rng.uniform(0.5, 2, terms)
+            assert fit_generator(scores).inside
+
+
 def test_a_gaussian_and_log_distance_have_a_best_approximation():
     rough = fit_generator(-np.log1p(U), order=2)
     fine = fit_generator(-np.log1p(U), order=6)

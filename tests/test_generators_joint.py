@@ -8,11 +8,13 @@ import pytest
 import pe
 from pe.generators import (
     axial,
+    commute,
     conjugate,
     is_injective,
     joint_spectrum,
     position_of,
     quaternion_matrix,
+    relativity_residual,
     slide,
     transport,
     turn,
@@ -58,6 +60,18 @@ def test_planes_and_frequencies_come_back(freqs, odd):
         assert np.allclose(joint.basis @ inner @ joint.basis.T, B, atol=1e-12)
     lengths = np.linalg.norm(joint.freqs, axis=0)
     assert np.all(np.diff(lengths) <= 1e-12)
+
+
+def test_case_48_pairs_that_lose_a_coordinate_or_are_not_relative():
+    J = turn(1.0)
+    lossy = joint_spectrum([J, J])
+    assert lossy.rank == 1 and not is_injective([J, J])
+    assert relativity_residual([J, J]) < 1e-15
+    _, i, j, _ = quaternion_matrix(np.eye(4))
+    assert relativity_residual([i, j], at=[(1, 2), (3, 5)]) == pytest.approx(0.162, abs=5e-4)
+    rng = np.random.default_rng(48)
+    skews = [A - A.T for A in rng.standard_normal((2, 8, 8))]
+    assert commute(skews) > 0.1 and relativity_residual(skews) > 0.1
 
 
 def test_case_47_the_solution_of_source_document_2_is_a_rotated_copy():

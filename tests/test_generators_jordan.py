@@ -44,14 +44,25 @@ def test_A20_a_change_of_basis_changes_no_name(condition):
     assert np.all(np.abs([b.theta for b in answer.blocks] - expected) <= radii)
 
 
-def test_rope_in_a_gaussian_basis():
+@pytest.mark.parametrize("condition, spurious", [(1, 1e-13), (1e3, 1e-9), (1e5, 1e-7)])
+def test_case_20_rope_in_a_basis_of_its_own(condition, spurious):
+    X = conjugate(generators.rope(64), basis(64, condition, np.random.default_rng(20)))
+    answer = classify(X)
+    assert answer.kinds == {"turn": 32}
+    np.testing.assert_allclose(
+        [b.theta for b in answer.blocks], 1e4 ** (-np.arange(32) / 32), rtol=0, atol=spurious
+    )
+    assert not answer.ambiguous or condition > 1e3
+
+
+def test_case_21_rope_in_a_gaussian_basis():
     answer = classify(conjugate(generators.rope(64), np.random.default_rng(1).standard_normal((64, 64))))
     assert answer.kinds == {"turn": 32}
     assert_certain(answer)
 
 
 @pytest.mark.parametrize("condition", [1e6, 1e8, 1e10])
-def test_no_false_certainty_where_nothing_can_be_read(condition):
+def test_case_22_no_false_certainty_where_nothing_can_be_read(condition):
     answer = classify(conjugate(generators.rope(64), basis(64, condition, np.random.default_rng(2))))
     assert answer.ambiguous
     assert all(block.kind == "turn" for block in answer.blocks if block.certain)

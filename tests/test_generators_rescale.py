@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+import pe
 from pe.generators import alibi, classify, conjugate, damped_rope, direct_sum, fade, nope, rescale, rope, turn
 
 
@@ -45,6 +46,27 @@ def test_claim_A32_yarn_is_the_published_ramp(dim, base, factor, context):
     assert np.allclose(freqs(X), published_yarn(dim, base, factor, context), rtol=1e-15, atol=0)
 
 
+@pytest.mark.parametrize(("dim", "base"), [(128, 1e4), (64, 5e5), (16, 1e4)])
+@pytest.mark.parametrize(("ours", "theirs"), [
+    (lambda X: rescale.pi(X, 4), pe.scaling.linear(4)), (lambda X: rescale.ntk(X, 8), pe.scaling.ntk(8)),
+    (lambda X: rescale.yarn(X, 4, context=4096), pe.scaling.yarn(4, 4096)),
+    (lambda X: rescale.yarn(X, 40, context=4096, beta_fast=16, beta_slow=2),
+     pe.scaling.yarn(40, 4096, beta_fast=16, beta_slow=2)),
+], ids=["pi", "ntk", "yarn", "yarn 40"])  # fmt: skip
+def test_claim_A32_the_turns_are_those_of_a_scaled_rope(ours, theirs, dim, base):
+    scaled = pe.Rope(dim, base, scaling=theirs)
+    assert np.allclose(freqs(ours(rope(dim, base))), scaled.freqs[0], rtol=1e-14, atol=0)
+    Q = np.linalg.qr(np.random.default_rng(1).standard_normal((dim, dim)))[0]
+    thetas = [b.theta for b in classify(ours(Q @ rope(dim, base) @ Q.T)).blocks]
+    assert np.allclose(thetas, scaled.freqs[0], rtol=0, atol=1e-14)
+
+
+def test_planes_may_come_in_any_order_and_more_than_once():
+    X = direct_sum(*(turn(w) for w in (0.01, 1.0, 0.1, 1.0)))
+    expected = pe.scaling.ntk(4).scale(np.array([1.0, 0.1, 0.01]), 1e3)[[2, 0, 1, 0]]
+    assert np.allclose(-freqs(rescale.ntk(X, 4)), expected, rtol=1e-14, atol=0)
+
+
 def test_yarn_keeps_21_planes_blends_25_and_interpolates_18():
     slower = freqs(rope(128)) / freqs(rescale.yarn(rope(128), 8, context=4096))
     assert np.sum(slower == 1) == 21 and np.sum(slower == 8) == 18
@@ -82,9 +104,11 @@ def test_turns_of_unequal_axes_keep_their_shape():
     (lambda: rescale.pi(rope(4), True), TypeError, "factor"),
     (lambda: rescale.pi([[1.0, 2.0]], 2), ValueError, "square"),
     (lambda: rescale.ntk(turn(1.0), 2), ValueError, "one frequency"),
-    (lambda: rescale.yarn(rope(8), 2, context=0), ValueError, "context"),
-    (lambda: rescale.yarn(rope(8), 2, context=64, beta_slow=32), ValueError, "beta_fast"),
+    (lambda: rescale.ntk(turn([1.0, 0.9, 0.1]), 2), ValueError, "constant ratio"),
+    (lambda: rescale.yarn(rope(8), 2, context=0), ValueError, "original_max_position_embeddings"),
+    (lambda: rescale.yarn(rope(8), 2, context=64, beta_slow=33), ValueError, "beta_fast"),
     (lambda: rescale.yarn(turn([1.0, 0.9, 0.1]), 2, context=64), ValueError, "constant ratio"),
+    (lambda: rescale.yarn(turn([0.5, 0.05]), 2, context=64), ValueError, "fastest is 1"),
 ])  # fmt: skip
 def test_bad_input_is_named(call, error, named):
     with pytest.raises(error, match=named):

@@ -130,6 +130,26 @@ def test_retnet_multipliers():
     assert classify(generators.retnet(0, dim=8)).blocks[0].half_life == pytest.approx(21.83, abs=0.01)
 
 
+@pytest.mark.parametrize("closed", [False, True], ids=["open", "one closed"])
+def test_forgetting_gates_are_a_slide_on_a_clock_and_decay_bias_is_its_score(closed):
+    """Forgetting Transformer adds log prod f to the score: products of gates, formed one by one."""
+    gates = np.random.default_rng(15).uniform(0.4, 1.0, (3, 12))
+    gates[:, 5] *= not closed
+    with np.errstate(divide="ignore"):
+        clock = pe.clock(np.log(gates))
+    bias, multiplier = pe.decay_bias(12, clock=clock), generators.decay(1.0)
+    for head in range(3):
+        t = clock[head]
+        added = encoding(generators.forgetting()).score([1, 0], [0, 1], t[:, None], t)
+        left = encoding(multiplier).score([1], [1], t[:, None], t)
+        for i in range(12):
+            for j in range(i + 1):
+                product = np.prod(gates[head, j + 1 : i + 1])
+                assert bias[head, i, j] == pytest.approx(added[i, j], rel=1e-15)
+                assert np.exp(bias[head, i, j]) == pytest.approx(product, rel=1e-12)
+                assert left[i, j] == pytest.approx(product, rel=1e-12)
+
+
 def test_plane_turns_at_the_area_of_its_vectors():
     a, b = np.random.default_rng(5).standard_normal((2, 7))
     answer = classify(generators.plane(a, b))

@@ -236,6 +236,64 @@ def test_nearly_dependent_eigenvectors_fall_back_and_say_so():
         np.testing.assert_allclose(got, expected, rtol=0, atol=1e-9 * np.abs(expected).max())
 
 
+@pytest.mark.parametrize("X", FAMILY.values(), ids=FAMILY)
+@pytest.mark.parametrize("leading", [(), (3,), (2, 1), (4, 2, 3)])
+def test_vectors_are_carried_as_by_the_matrices(X, leading):
+    t = np.array([[0, 1, -2], [3.5, 0.25, 7]])
+    v = np.random.default_rng(6).standard_normal((*leading, len(X)))
+    carried, expected = transport(X, t, v=v), (transport(X, t) @ v[..., None])[..., 0]
+    assert carried.shape == np.broadcast_shapes(t.shape, leading) + (len(X),)
+    np.testing.assert_allclose(carried, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
+
+
+def test_coordinates_may_be_interleaved():
+    X = direct_sum(*(FAMILY[name] for name in ("fade", "turn", "slide", "random", "mixture", "fading slide")))
+    order = np.random.default_rng(8).permutation(len(X))
+    t, v = np.array([0.5, -3.0, 11.0]), np.random.default_rng(9).standard_normal(len(X))
+    mixed, grid = X[np.ix_(order, order)], (slice(None), order[:, None], order)
+    expected = transport(X, t)[grid]
+    np.testing.assert_allclose(transport(mixed, t), expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(transport(mixed, t, v=v), expected @ v, rtol=1e-12, atol=1e-10)
+    scores = generators.encoding(mixed).score(v, v, t, 0.0)
+    np.testing.assert_allclose(scores, v @ expected @ v, rtol=1e-12)
+
+
+def test_the_group_law_holds_in_any_basis():
+    rng = np.random.default_rng(10)
+    for n in (4, 8, 32):
+        Q = np.linalg.qr(rng.standard_normal((n, n)))[0]
+        X = conjugate(generators.rope(n), Q @ np.diag(np.geomspace(1, 3, n)))
+        for u, v in rng.uniform(-1e3, 1e3, (20, 2)):
+            A, B, AB = transport(X, [u, v, u + v])
+            bound = 9 * (1e-12 + 4 * EPS * (abs(u) + abs(v)) * n)  # the condition of the basis is 3
+            assert np.abs(A @ B - AB).max() <= bound
+
+
+def test_a_million_times_in_one_call():
+    t = np.arange(1_000_000)
+    A = transport(generators.turn(0.5), t)
+    assert np.array_equal(A[:, 0, 0], np.cos(0.5 * t)) and np.array_equal(A[:, 1, 0], np.sin(0.5 * t))
+    # Level 3 of RoPE, in another basis: eight numbers for each position instead of 64.
+    Q = np.linalg.qr(np.random.default_rng(7).standard_normal((8, 8)))[0]
+    hands = transport(conjugate(generators.rope(8), Q), t, v=Q @ np.tile([1.0, 0.0], 4)) @ Q
+    angles = np.multiply.outer(t, 10.0 ** -np.arange(4))
+    np.testing.assert_allclose(hands[:, 0::2], np.cos(angles), rtol=0, atol=2e-9)  # 1e6 roundings of Q X Q^T
+    np.testing.assert_allclose(hands[:, 1::2], -np.sin(angles), rtol=0, atol=2e-9)
+
+
+@pytest.mark.parametrize("X", [
+    np.diag([1.0, 1, 0], 1) + np.diag([0, 0, 0, -0.1]), np.diag([1.0, 1, 1], 1) + np.diag([0, 0, 0, -0.1]),
+    np.eye(3, k=1) - 0.1 * np.eye(3), np.eye(5, k=1), generators.jordan_rope(0.7, 0.05, size=3),
+    generators.jordan_rope(0.7, size=4),
+])  # fmt: skip
+@pytest.mark.parametrize("t", [1e155, -1e155, 1e200, -1e306])
+def test_nothing_is_nan_however_far(X, t):
+    A = transport(X, t)
+    assert not np.isnan(A).any()
+    if np.max(np.linalg.eigvals(X).real * np.sign(t)) < -0.01:  # every power of t has lost to the fade
+        assert not A.any()
+
+
 def test_direct_sums_do_not_mix():
     A = transport(direct_sum([[710.0]], generators.slide(), [[-5.0]]), 1000.0)
     assert A[0, 0] == np.inf and np.array_equal(A[1:3, 1:3], [[1, 1000], [0, 1]]) and A[3, 3] == 0
@@ -252,6 +310,12 @@ def test_shapes_and_bad_input():
         transport([[1]], 1j)
     with pytest.raises(ValueError, match=r"shape \(2, 2, 2\)"):
         transport(np.zeros((2, 2, 2)), 1)
+    with pytest.raises(ValueError, match=r"v has shape \(3,\); expected \(\.\.\., 2\)"):
+        transport(generators.slide(), 1, v=[1, 2, 3])
+    with pytest.raises(ValueError, match="broadcast against t"):
+        transport(generators.slide(), [1, 2], v=np.ones((3, 2)))
+    with pytest.raises(TypeError, match="v has dtype"):
+        transport(generators.slide(), 1, v=["a", "b"])
     X = generators.slide()
     transport(X, 3)
     assert np.array_equal(X, generators.slide()) and pe.transport is transport

@@ -29,27 +29,29 @@ from .fit import Fit, fit_generator, generator_of
 from .groups import GroupReport, check_group_axioms, group_law_residual, homomorphism_defect
 from .joint import JointSpectrum, is_injective, joint_spectrum, position_of
 from .names import ROWS
+from .published import (
+    bloom,
+    forgetting,
+    grape,
+    llama,
+    mamba3,
+    mistral,
+    mpt,
+    qwen,
+    retnet,
+    sinusoidal,
+)
 from .systems import (
     alibi,
-    bloom,
     conjugate,
     damped_rope,
     decay,
     direct_sum,
     fade,
-    forgetting,
-    grape,
     jordan_rope,
-    llama,
-    mamba3,
-    mistral,
-    mpt,
     nope,
     plane,
-    qwen,
-    retnet,
     rope,
-    sinusoidal,
     slide,
     turn,
 )

@@ -158,19 +158,26 @@ def _between(value, name, limit):
 def _first_certain(X: np.ndarray, tolerances: list[float], resolution: float) -> Classification:
     """Answer at the first tolerance where it is certain, else at the first tolerance."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        first = answer = _classify(X, tolerances[0], resolution)
-        for rtol in tolerances[1:]:
+        scaled, exponent = scale_by_power_of_two(X)
+        norm = float(np.linalg.norm(scaled, 2)) if scaled.size else 0.0
+        every = [Limits(rtol, norm, float(np.ldexp(resolution, -exponent))) for rtol in tolerances]
+        parts = [
+            (where, Form(scaled[np.ix_(where, where)], every[0].tolerance)) for where in components(scaled)
+        ]
+        for _, form in parts:
+            form.refuse(every[-1].merging)
+        first = answer = _classify(X, scaled, exponent, parts, every[0])
+        for limits in every[1:]:
             if not answer.ambiguous or first.scaling_sensitive:
                 break
-            answer = _classify(X, rtol, resolution)
+            answer = _classify(X, scaled, exponent, parts, limits)
     return first if answer.ambiguous else answer
 
 
-def _classify(X: np.ndarray, rtol: float, resolution: float) -> Classification:
-    scaled, exponent = scale_by_power_of_two(X)
-    norm = float(np.linalg.norm(scaled, 2)) if scaled.size else 0.0
-    limits = Limits(rtol, norm, float(np.ldexp(resolution, -exponent)))
-    parts = [(where, Form(scaled[np.ix_(where, where)], limits.tolerance)) for where in components(scaled)]
+def _classify(X, scaled, exponent: int, parts: list[tuple[np.ndarray, Form]], limits: Limits):
+    norm = limits.norm
+    for _, form in parts:
+        form.read_within(limits.tolerance)
     readings = [form.read(limits.tolerance, basis=True) for _, form in parts]
     fastest = max((abs(e.value) for found in readings for e in found), default=0.0)
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import warnings
+
 import numpy as np
 
 from ._matrix import as_generator
-from .transport import _as_times, transport
+from .transport import CHUNK, DEPENDENT, Carrier, _as_numbers
 
 
 class Encoding:
@@ -17,14 +20,20 @@ class Encoding:
     def __init__(self, generator: np.ndarray, origin: float):
         self.generator = generator
         self.origin = origin
+        self._carrier = Carrier(generator, float(np.finfo(np.float64).eps))
+
+    def __reduce__(self):
+        return Encoding, (self.generator, self.origin)
 
     def query_map(self, t) -> np.ndarray:
         """F(t), shape t.shape + (n, n)."""
-        return np.swapaxes(transport(self.generator, _as_times(t) - self.origin), -1, -2)
+        self._warn()
+        return np.swapaxes(self._carrier.matrices(_as_numbers(t, "t") - self.origin), -1, -2)
 
     def key_map(self, s) -> np.ndarray:
         """G(s), shape s.shape + (n, n)."""
-        return transport(self.generator, self.origin - _as_times(s))
+        self._warn()
+        return self._carrier.matrices(self.origin - _as_numbers(s, "s"))
 
     def score(self, q, k, t, s) -> np.ndarray:
         """q^T exp((t - s) X) k, from the gap alone.
@@ -42,28 +51,35 @@ class Encoding:
 
         Notes
         -----
-        Each distinct gap needs one matrix: 1000 tokens have a million pairs and 1999 gaps.
+        In the coordinates of the blocks a score costs a few products for each coordinate, and a distinct gap
+        n exponentials, sines and cosines: 1000 tokens have a million pairs and 1999 gaps.
         """
+        self._warn()
         n = len(self.generator)
         q, k = np.asarray(q, dtype=np.float64), np.asarray(k, dtype=np.float64)
         for name, content in (("q", q), ("k", k)):
             if content.ndim == 0 or content.shape[-1] != n:
                 raise ValueError(f"{name} has shape {content.shape}; expected (..., {n}) for this generator")
-        gap = np.asarray(_as_times(t) - _as_times(s))
+        gap = np.asarray(_as_numbers(t, "t") - _as_numbers(s, "s"))
         shape = np.broadcast_shapes(gap.shape, q.shape[:-1], k.shape[:-1])
         gaps, which = np.unique(np.broadcast_to(gap, shape), return_inverse=True)
-        q = np.broadcast_to(q, (*shape, n)).reshape(-1, n)
-        k = np.broadcast_to(k, (*shape, n)).reshape(-1, n)
         which = which.ravel()
         order = np.argsort(which, kind="stable")
-        out = np.empty(len(which))
-        rows_of = np.split(order, np.cumsum(np.bincount(which, minlength=len(gaps)))[:-1])
-        step = max(1, 2**22 // max(1, n * n))
-        for first in range(0, len(gaps), step):
-            matrices = transport(self.generator, gaps[first : first + step])
-            for A, rows in zip(matrices, rows_of[first : first + step], strict=True):
-                out[rows] = np.sum(q[rows] @ A * k[rows], axis=-1)
+        query_of, key_of = _rows_of(q, shape), _rows_of(k, shape)
+        q = self._carrier.covectors(q).reshape(math.prod(q.shape[:-1]), n)
+        k = self._carrier.into(k).reshape(math.prod(k.shape[:-1]), n)
+        out = np.zeros(len(which))
+        step = max(1, CHUNK // max(1, n))
+        for first in range(0, len(order), step):
+            pairs = order[first : first + step]
+            near, far = which[pairs[0]], which[pairs[-1]] + 1
+            own = q[query_of[pairs]], k[key_of[pairs]]
+            out[pairs] = self._carrier.scores(gaps[near:far], which[pairs] - near, *own)
         return out.reshape(shape)
+
+    def _warn(self):
+        if not self._carrier.certain:
+            warnings.warn(DEPENDENT, RuntimeWarning, stacklevel=3)
 
     def reach(self, dtype=np.float64) -> float:
         """How far from the origin the factored form stays finite in this dtype; inf if nothing fades.
@@ -79,6 +95,13 @@ class Encoding:
 
     def __repr__(self) -> str:
         return f"Encoding(n={len(self.generator)}, origin={self.origin:g})"
+
+
+def _rows_of(contents, shape):
+    """Which row of `contents`, flattened, each entry of the broadcast shape sees."""
+    own = contents.shape[:-1]
+    rows = np.arange(math.prod(own)).reshape(own)
+    return np.broadcast_to(rows, shape).ravel()
 
 
 def encoding(X, *, origin: float = 0) -> Encoding:

@@ -26,7 +26,7 @@ CLOSE = 1e-6
 REACH = 12
 """Positions up to which every score is tried; beyond, only where it and its generator stay finite ..."""
 
-TRIED = (0.1, -0.25, -1.0, 5.3, -7.7, 12.0, -20.3, 33.0, 64.7, -130.0, 257.0)
+TRIED = (0.1, -0.25, -1.0, 5.3, -7.7, 12.0, -20.3, 33.0, 64.7, -130.0, 257.0, -520.3, 1031.0)
 """... at these gaps, which were no samples."""
 
 WIDTHS = (8, 4, 2, 1, 16, 32, 64, 128)
@@ -95,7 +95,7 @@ def check_encoding(score: Callable, *, dim: int | None = None) -> EncodingReport
 
     Linear, relative and continuous encodings are exp(uX); this tries the three on values, in that order,
     and then recovers X. A finding "inside" is up to what was tried: gaps of both signs, all scales up to 12
-    positions and five further ones up to 257. Whatever happens only between or beyond those is not seen.
+    positions and seven further ones up to 1031. Whatever happens only between or beyond those is not seen.
 
     Parameters
     ----------

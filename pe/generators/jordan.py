@@ -8,7 +8,8 @@ its cube root; but the mean of such a cluster stays right, and so do the ranks o
    side by side, so that every cluster of the tree is a diagonal block;
 3. from the largest cluster down: subtract the mean, and deflate null vectors (the staircase). If it ends in a
    nilpotent staircase after dropping singular values of total size at most the tolerance, the cluster is one
-   eigenvalue, and the matrix X + E has exactly that structure with ||E|| = what was dropped.
+   eigenvalue, and the matrix X + E has exactly that structure with ||E|| = what was dropped. A cluster that
+   is refused at a tolerance is not tried again at smaller ones, so the largest comes first.
 
 Working on diagonal blocks of one Schur form is enough: blocks with disjoint spectra decouple by a similarity
 that leaves them as they are, and all the E are found in one and the same basis, so they add up.
@@ -22,13 +23,16 @@ within the tolerance take the most degenerate one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 from scipy.cluster.hierarchy import linkage
 from scipy.linalg import lapack, schur
 from scipy.spatial.distance import pdist
+
+SLACK = 2.0
+"""Room for rounding in a bound that would hold without it."""
 
 
 class Node(NamedTuple):
@@ -56,13 +60,17 @@ class Cluster(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Spectrum:
-    """Ordered complex Schur form X = Z T Z^H of a real X, its eigenvalues in conjugates, and their tree."""
+    """Ordered complex Schur form X = Z T Z^H of a real X, its eigenvalues in conjugates, and their tree.
+
+    `refused` remembers up to which tolerance a cluster was found not to be one eigenvalue.
+    """
 
     T: np.ndarray
     Z: np.ndarray
     eigenvalues: np.ndarray
     mirror: np.ndarray
     tree: Node
+    refused: dict[tuple[int, int], float] = field(default_factory=dict)
 
     def is_real(self, node: Node | Cluster) -> bool:
         """Whether the cluster is its own complex conjugate."""
@@ -183,9 +191,13 @@ def read_clusters(spec: Spectrum, tolerance: float) -> list[Cluster]:
         if not node.children:
             found.append(Cluster(node.start, node.stop, (1,), 0.0, real))
             continue
+        if tolerance <= spec.refused.get((node.start, node.stop), -1.0):
+            waiting.extend(node.children)
+            continue
         block = spec.T[node.start : node.stop, node.start : node.stop]
         steps = staircase(block - spec.mean(node) * np.eye(len(block)), tolerance)
         if steps is None:
+            spec.refused[node.start, node.stop] = tolerance
             waiting.extend(node.children)
         else:
             found.append(Cluster(node.start, node.stop, *steps, real))
@@ -202,6 +214,8 @@ def staircase(N: np.ndarray, tolerance: float) -> tuple[tuple[int, ...], float] 
     weyr: list[int] = []
     dropped = 0.0
     while len(N):
+        if _surely_not_nilpotent(N, tolerance):
+            return None
         _, sigma, Vh = np.linalg.svd(N)
         small = sigma <= tolerance
         nullity = int(np.count_nonzero(small))
@@ -212,6 +226,24 @@ def staircase(N: np.ndarray, tolerance: float) -> tuple[tuple[int, ...], float] 
         V = Vh[: len(N) - nullity].conj().T
         N = V.conj().T @ N @ V
     return (tuple(weyr), dropped) if dropped <= tolerance else None
+
+
+def _surely_not_nilpotent(N, tolerance):
+    """|tr N^k| > k tolerance (||N||_F + tolerance)^(k - 1) for some k: N + E nilpotent has tr (N + E)^k = 0.
+
+    The eigenvalues of a torn Jordan block lie on a circle, where sums of their powers cancel; those of a
+    cluster that is not one do not. Without this test each level of the tree would cost as many SVDs as there
+    are steps until its staircase ends.
+    """
+    size = float(np.linalg.norm(N))
+
+    def remains(trace, k):
+        return abs(trace) > SLACK * k * tolerance * (size + tolerance) ** (k - 1)
+
+    if remains(np.sum(N * N.T), 2):
+        return True
+    square = N @ N
+    return remains(np.sum(square * N.T), 3) or remains(np.sum(square * square.T), 4)
 
 
 def _surely_regular(N, tolerance):

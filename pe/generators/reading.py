@@ -63,17 +63,30 @@ class Form:
 
     def __init__(self, X: np.ndarray, tolerance: float):
         self.X = X
-        T, Z, self.eigenvalues = real_schur(X)
-        self.normal, self.departure = is_normal_schur(T, tolerance)
-        self.Z = Z
-        self.spectrum: Spectrum | None = None if self.normal else spectrum(T, Z, self.eigenvalues)
+        self.T, self.Z, self.eigenvalues = real_schur(X)
+        self.spectrum: Spectrum | None = None
+        self.read_within(tolerance)
+
+    def read_within(self, tolerance: float) -> None:
+        """Decide anew, with this tolerance, whether X is normal."""
+        self.normal, self.departure = is_normal_schur(self.T, tolerance)
+        if not self.normal and self.spectrum is None:
+            self.spectrum = spectrum(self.T, self.Z, self.eigenvalues)
+
+    def refuse(self, tolerance: float) -> None:
+        """Find the clusters that are not one eigenvalue within this tolerance, nor within smaller ones.
+
+        The largest tolerance first, because then the others have little left to do.
+        """
+        if self.spectrum is not None:
+            read_clusters(self.spectrum, tolerance)
 
     def read(self, tolerance: float, *, merging: float = 0.0, basis: bool = False) -> list[Eigenvalue]:
         """Eigenvalues and Jordan sizes within `tolerance` (absolute, on the norm of X); chains if asked for.
 
         `merging`, if larger, is the tolerance for taking several eigenvalues for one.
         """
-        if self.spectrum is None:
+        if self.normal or self.spectrum is None:
             return self._read_normal(tolerance)
         clusters = read_clusters(self.spectrum, max(tolerance, merging))
         found = []

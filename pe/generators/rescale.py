@@ -1,9 +1,9 @@
 """Longer contexts, as an edit of the imaginary parts of a generator: PI, NTK and YaRN.
 
 Each takes a generator whose turns were trained over some context and slows some of them down, in whatever
-basis they are; real parts and slides stay as they are. On RoPE it gives the frequencies that the papers
-write down for it. What a method does besides to the scores (YaRN's factor 0.1 ln(factor) + 1 on queries and
-keys) is no change of the generator and is left to `pe.Rope(..., amplitude=)`.
+basis they are; real parts and slides stay as they are. The formulas are those of `pe.scaling`: on RoPE the
+turns come out as those of `pe.Rope(..., scaling=)`. What a method does besides to the scores (YaRN's factor
+0.1 ln(factor) + 1 on queries and keys) is no change of the generator: see `pe.Rope`, `amplitude`.
 """
 
 from __future__ import annotations
@@ -12,11 +12,15 @@ from collections.abc import Callable
 
 import numpy as np
 
+from .. import scaling
 from ._matrix import as_generator
 from .classify import classify, real_jordan_block
 from .reading import components
 
 __all__ = ["ntk", "pi", "yarn"]
+
+SAME = 1e-6
+"""How far from a rung of the ladder a frequency may lie, as a part of a step."""
 
 
 def pi(X, factor: float) -> np.ndarray:
@@ -45,8 +49,7 @@ def pi(X, factor: float) -> np.ndarray:
     Chen et al., Extending Context Window of Large Language Models via Position Interpolation
     (arXiv:2306.15595).
     """
-    factor = _at_least_one(factor, "factor")
-    return _edit(X, lambda theta: theta / factor)
+    return _edit(X, scaling.linear(factor).scale)
 
 
 def ntk(X, factor: float) -> np.ndarray:
@@ -57,7 +60,7 @@ def ntk(X, factor: float) -> np.ndarray:
     Parameters
     ----------
     X : array_like, shape (n, n)
-        Generator with at least two different frequencies.
+        Generator whose frequencies fall by a constant ratio from plane to plane, as those of RoPE.
     factor : float
         How many times longer the context gets; at least 1.
 
@@ -77,26 +80,20 @@ def ntk(X, factor: float) -> np.ndarray:
     ----------
     bloc97, NTK-Aware Scaled RoPE (2023); Peng et al., YaRN (arXiv:2309.00071), section 3.1.
     """
-    factor = _at_least_one(factor, "factor")
-
-    def change(theta):
-        fastest, slowest = _range_of(theta, "ntk")
-        return theta * factor ** -(np.log(fastest / theta) / np.log(fastest / slowest))
-
-    return _edit(X, change)
+    return _edit(X, _on_a_ladder(scaling.ntk(factor)))
 
 
-def yarn(X, factor: float, *, context: float, beta_fast: float = 32.0, beta_slow: float = 1.0) -> np.ndarray:
+def yarn(X, factor: float, *, context: int, beta_fast: float = 32.0, beta_slow: float = 1.0) -> np.ndarray:
     """YaRN: turns that came round often stay, those that hardly did are interpolated, with a ramp between.
 
     Parameters
     ----------
     X : array_like, shape (n, n)
-        Generator whose frequencies fall by a constant ratio from plane to plane, as those of RoPE.
+        Generator whose frequencies fall from 1 by a constant ratio from plane to plane, as those of RoPE.
     factor : float
         How many times longer the context gets; at least 1.
-    context : float
-        Positions in the context of training.
+    context : int
+        Positions in the context of training, `original_max_position_embeddings` of `pe.scaling.yarn`.
     beta_fast, beta_slow : float, default 32 and 1
         A plane that turns more often than `beta_fast` over the context stays; less often than `beta_slow`,
         its frequency is divided by `factor`.
@@ -107,8 +104,8 @@ def yarn(X, factor: float, *, context: float, beta_fast: float = 32.0, beta_slow
 
     Notes
     -----
-    As in the authors' code the ramp is linear in the number of the plane, and its ends are whole planes.
-    The factor on queries and keys is no part of it: see `pe.Rope`, `amplitude`.
+    The ramp is linear in the number of the plane, and its ends are whole planes (`pe.scaling.yarn`). The
+    factor on queries and keys is no part of it: see `pe.Rope`, `amplitude`.
 
     Examples
     --------
@@ -124,32 +121,42 @@ def yarn(X, factor: float, *, context: float, beta_fast: float = 32.0, beta_slow
     ----------
     Peng et al., YaRN (arXiv:2309.00071), section 3.2 and the code published with it.
     """
-    factor, context = _at_least_one(factor, "factor"), _at_least_one(context, "context")
-    beta_fast, beta_slow = _positive(beta_fast, "beta_fast"), _positive(beta_slow, "beta_slow")
-    if beta_fast <= beta_slow:
-        raise ValueError(f"beta_fast is {beta_fast:g}; expected more than beta_slow, {beta_slow:g}")
+    rule = scaling.yarn(factor, context, beta_fast=beta_fast, beta_slow=beta_slow)
 
     def change(theta):
-        fastest, slowest = _range_of(theta, "yarn")
-        ladder = np.unique(np.round(np.log(fastest / theta), 9))
-        step = np.log(fastest / slowest) / (len(ladder) - 1)
-        if np.max(np.abs(ladder / step - np.arange(len(ladder)))) > 1e-6:
+        if abs(np.max(theta) - 1) > SAME:
             raise ValueError(
-                "X has frequencies without a constant ratio; yarn counts planes on such a ladder"
+                f"X has {np.max(theta):g} as its fastest frequency; yarn counts turns of planes whose "
+                "fastest is 1: take positions in such a unit"
             )
-
-        def plane_turning(times):
-            return np.log(context * fastest / (times * 2 * np.pi)) / step
-
-        low = max(np.floor(plane_turning(beta_fast)), 0)
-        # The published ramp ends at coordinate d - 1, not at plane d/2 - 1, where the context is short.
-        high = min(np.ceil(plane_turning(beta_slow)), 2 * len(ladder) - 1)
-        high += 0.001 * (low == high)
-        plane = np.round(np.log(fastest / theta) / step)
-        interpolated = np.clip((plane - low) / (high - low), 0, 1)
-        return theta / factor * interpolated + theta * (1 - interpolated)
+        return _on_a_ladder(rule)(theta)
 
     return _edit(X, change)
+
+
+def _on_a_ladder(rule: scaling.Scaling) -> Callable[[np.ndarray], np.ndarray]:
+    """Make of a rule for the planes of a base one for frequencies in any order, each any number of times."""
+
+    def change(theta):
+        method = type(rule).__name__
+        fastest, slowest = float(np.max(theta)), float(np.min(theta))
+        if fastest == slowest:
+            raise ValueError(
+                f"X has one frequency only, {fastest:g}; {method} needs a fastest and a slowest one"
+            )
+        planes = len(np.unique(np.round(np.log(fastest / theta), 9)))
+        step = np.log(fastest / slowest) / (planes - 1)
+        at = np.log(fastest / theta) / step
+        plane = np.round(at).astype(int)
+        if np.max(np.abs(at - plane)) > SAME:
+            raise ValueError(
+                f"X has frequencies without a constant ratio; {method} counts planes on such a ladder"
+            )
+        w = np.empty(planes)
+        w[plane] = theta
+        return theta * (rule.scale(w, float(np.exp(planes * step))) / w)[plane]
+
+    return change
 
 
 def _edit(X, change: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
@@ -188,24 +195,3 @@ def _with_frequencies(answer, frequencies):
             rows = np.array(b.indices)
             jordan[np.ix_(rows, rows)] = real_jordan_block(complex(-b.gamma, next(frequencies)), b.size)
     return np.linalg.solve(answer.basis.T, (answer.basis @ jordan).T).T
-
-
-def _range_of(theta, method):
-    fastest, slowest = float(np.max(theta)), float(np.min(theta))
-    if fastest == slowest:
-        raise ValueError(f"X has one frequency only, {fastest:g}; {method} needs a fastest and a slowest one")
-    return fastest, slowest
-
-
-def _positive(value, name):
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise TypeError(f"{name} is {value!r}; expected a positive number")
-    if not 0 < value < np.inf:
-        raise ValueError(f"{name} is {value!r}; expected a positive number")
-    return float(value)
-
-
-def _at_least_one(value, name):
-    if _positive(value, name) < 1:
-        raise ValueError(f"{name} is {value!r}; expected at least 1")
-    return float(value)

@@ -1,4 +1,4 @@
-"""Generators by name: the pictures, the ops, and published systems with their constants.
+"""Generators by name: the pictures, what the ops do, and how to put them together.
 
 Two signs meet here. The pictures of the tour turn counter-clockwise in time (`turn`: theta J, with
 J = [[0, -1], [1, 0]]). The score of an op carries a key by the gap u = t - s: `pe.apply_rope` turns a query
@@ -35,18 +35,44 @@ def turn(theta=1.0) -> np.ndarray:
     array([[ 0., -2.],
            [ 2.,  0.]])
     """
-    return direct_sum(
-        *(real_jordan_block(complex(0, w), 1) if w else np.zeros((2, 2)) for w in _numbers(theta, "theta"))
-    )
+    thetas = checked_numbers(theta, "theta")
+    return direct_sum(*(real_jordan_block(complex(0, w), 1) if w else np.zeros((2, 2)) for w in thetas))
 
 
 def fade(rate) -> np.ndarray:
-    """Picture two, the dimmer: -rate, so that exp(tX) = e^(-rate t); one coordinate for each rate."""
-    return np.diag(-_numbers(rate, "rate")) + 0.0
+    """Picture two, the dimmer: -rate, so that exp(tX) = e^(-rate t).
+
+    Parameters
+    ----------
+    rate : float or array_like
+        Fading per position, the source's gamma; one for each of several coordinates. Negative: it explodes.
+
+    Returns
+    -------
+    ndarray, shape (1, 1), or (n, n) for n rates
+
+    Examples
+    --------
+    >>> fade([0.1, 0.2])
+    array([[-0.1,  0. ],
+           [ 0. , -0.2]])
+    """
+    return np.diag(-checked_numbers(rate, "rate")) + 0.0
 
 
 def slide() -> np.ndarray:
-    """Picture three, the hockey puck: [[0, 1], [0, 0]], so that exp(tX) takes (x, y) to (x + t y, y)."""
+    """Picture three, the hockey puck: exp(tX) takes (x, y) to (x + t y, y).
+
+    Returns
+    -------
+    ndarray, shape (2, 2)
+
+    Examples
+    --------
+    >>> slide()
+    array([[0., 1.],
+           [0., 0.]])
+    """
     return np.eye(2, k=1)
 
 
@@ -57,6 +83,21 @@ def nope(dim: int) -> np.ndarray:
     """No positional encoding: zero, so that a score does not see the gap.
 
     Scores without position are blind to order only as long as no causal mask tells positions apart.
+
+    Parameters
+    ----------
+    dim : int
+        Coordinates.
+
+    Returns
+    -------
+    ndarray, shape (dim, dim)
+
+    Examples
+    --------
+    >>> nope(2)
+    array([[0., 0.],
+           [0., 0.]])
     """
     return np.zeros((dim, dim))
 
@@ -65,6 +106,23 @@ def decay(rate, dim: int = 1) -> np.ndarray:
     """Multiply scores by e^(-rate u): -rate on `dim` coordinates, or one block of them for each rate.
 
     This is retention. It multiplies the logit, whereas `pe.decay_bias` adds to it: that one is a slide.
+
+    Parameters
+    ----------
+    rate : float or array_like
+        Fading per position.
+    dim : int, default 1
+        Coordinates for each rate.
+
+    Returns
+    -------
+    ndarray, shape (dim, dim), or (dim n, dim n) for n rates
+
+    Examples
+    --------
+    >>> from pe.generators import encoding
+    >>> round(float(encoding(decay(0.1, 2)).score([2, 0], [1, 0], t=10, s=0)), 6)
+    0.735759
     """
     return np.kron(fade(rate), np.eye(dim))
 
@@ -95,12 +153,32 @@ def rope(dim: int, base: float = 10000.0, *, freqs=None) -> np.ndarray:
     ----------
     Su et al., RoFormer (arXiv:2104.09864).
     """
-    return -turn(_frequencies(dim, base, freqs)) + 0.0
+    return -turn(checked_frequencies(dim, base, freqs)) + 0.0
 
 
 def damped_rope(dim: int, rate, base: float = 10000.0, *, freqs=None) -> np.ndarray:
-    """RoPE that fades: -rate I - w J, one rate for all planes or one for each."""
-    rates = np.broadcast_to(_numbers(rate, "rate"), dim // 2)
+    """RoPE that fades: -rate I - w J.
+
+    Parameters
+    ----------
+    dim : int
+        Even head width.
+    rate : float or array_like, shape (dim / 2,)
+        Fading per position, one for all planes or one for each.
+    base, freqs
+        As for `rope`.
+
+    Returns
+    -------
+    ndarray, shape (dim, dim)
+
+    Examples
+    --------
+    >>> damped_rope(2, 0.1)
+    array([[-0.1,  1. ],
+           [-1. , -0.1]])
+    """
+    rates = np.broadcast_to(checked_numbers(rate, "rate"), dim // 2)
     return rope(dim, base, freqs=freqs) - np.kron(np.diag(rates), np.eye(2))
 
 
@@ -109,17 +187,52 @@ def alibi(slope, dim: int = 0) -> np.ndarray:
 
     A query has (1, 0) there and a key (0, 1): that adds -slope (t - s) to the score.
 
+    Parameters
+    ----------
+    slope : float or array_like
+        Penalty per position, 0 or more; with several each has two coordinates.
+    dim : int, default 0
+        Coordinates of the content, before the spare ones.
+
+    Returns
+    -------
+    ndarray, shape (dim + 2, dim + 2), or (dim + 2 n, dim + 2 n) for n slopes
+
     Examples
     --------
     >>> from pe.generators import encoding
     >>> float(encoding(alibi(0.5)).score([1, 0], [0, 1], t=7, s=4))
     -1.5
+
+    References
+    ----------
+    Press et al., Train Short, Test Long (arXiv:2108.12409).
     """
-    return direct_sum(nope(dim), *(np.array([[0.0, -m], [0.0, 0.0]]) for m in _numbers(slope, "slope")))
+    slopes = checked_numbers(slope, "slope")
+    return direct_sum(nope(dim), *(np.array([[0.0, -m], [0.0, 0.0]]) for m in slopes))
 
 
 def jordan_rope(theta: float, rate: float = 0.0, size: int = 2) -> np.ndarray:
     """A slide that turns (and fades): scores with u^r e^(-rate u) cos(theta u), r < size.
+
+    Parameters
+    ----------
+    theta : float
+        Angular frequency.
+    rate : float, default 0
+        Fading per position.
+    size : int, default 2
+        Planes in the chain.
+
+    Returns
+    -------
+    ndarray, shape (2 size, 2 size)
+
+    Examples
+    --------
+    >>> from pe.generators import classify
+    >>> classify(jordan_rope(0.5, 0.1)).blocks[0].kind
+    'damped rotating slide'
 
     References
     ----------
@@ -131,6 +244,21 @@ def jordan_rope(theta: float, rate: float = 0.0, size: int = 2) -> np.ndarray:
 
 def plane(a, b) -> np.ndarray:
     """Turn in the plane of two vectors: a b^T - b a^T, at frequency sqrt(|a|^2 |b|^2 - (a.b)^2).
+
+    Parameters
+    ----------
+    a, b : array_like, shape (n,)
+        Vectors that span the plane.
+
+    Returns
+    -------
+    ndarray, shape (n, n)
+
+    Examples
+    --------
+    >>> plane([0, 2], [1, 0])
+    array([[ 0., -2.],
+           [ 2.,  0.]])
 
     References
     ----------
@@ -145,7 +273,24 @@ def plane(a, b) -> np.ndarray:
 
 
 def direct_sum(*generators) -> np.ndarray:
-    """Generators side by side, each on coordinates of its own."""
+    """Generators side by side, each on coordinates of its own.
+
+    Parameters
+    ----------
+    *generators : array_like, shape (n_i, n_i)
+        Any number of generators.
+
+    Returns
+    -------
+    ndarray, shape (sum n_i, sum n_i)
+
+    Examples
+    --------
+    >>> direct_sum(fade(0.1), slide())
+    array([[-0.1,  0. ,  0. ],
+           [ 0. ,  0. ,  1. ],
+           [ 0. ,  0. ,  0. ]])
+    """
     blocks = [as_generator(X, f"generators[{i}]")[0] for i, X in enumerate(generators)]
     return block_diag(*(X for X in blocks if X.size), np.zeros((0, 0)))
 
@@ -154,6 +299,23 @@ def conjugate(X, P) -> np.ndarray:
     """The same generator in another basis: P X P^-1. It does the same under the same name.
 
     Weights absorb the basis as q' = P^T q and k' = P^-1 k, which normalised (QK-norm) or tied ones cannot.
+
+    Parameters
+    ----------
+    X : array_like, shape (n, n)
+        Generator.
+    P : array_like, shape (n, n)
+        An invertible matrix, whose columns are the basis.
+
+    Returns
+    -------
+    ndarray, shape (n, n)
+
+    Examples
+    --------
+    >>> conjugate(slide(), [[2, 0], [0, 1]])
+    array([[0., 2.],
+           [0., 0.]])
     """
     matrix, basis = as_generator(X)[0], as_generator(P, "P")[0]
     if basis.shape != matrix.shape:
@@ -164,108 +326,11 @@ def conjugate(X, P) -> np.ndarray:
         raise ValueError("P is singular; expected an invertible matrix, whose columns are a basis") from None
 
 
-# Published systems, one head each
+# What these constructors share
 
 
-def sinusoidal(dim: int = 512, base: float = 10000.0) -> np.ndarray:
-    """The rotation that carries one row of the sinusoidal table to another: PE(p + u) = exp(uX) PE(p).
-
-    The table has sin(p w) and cos(p w) in turns. As an encoding it is absolute (it is added to the content),
-    but its own rows are a one-parameter group.
-
-    References
-    ----------
-    Vaswani et al., Attention Is All You Need (arXiv:1706.03762): dim 512, base 10000.
-    """
-    return rope(dim, base)
-
-
-def llama(dim: int = 128, base: float = 500000.0) -> np.ndarray:
-    """Llama: RoPE, head width 128; base 10000 in versions 1 and 2, 500000 in version 3."""
-    return rope(dim, base)
-
-
-def qwen(dim: int = 128, base: float = 1000000.0) -> np.ndarray:
-    """Qwen 2, 2.5 and 3: RoPE, head width 128, base 1000000 (the first Qwen: 10000)."""
-    return rope(dim, base)
-
-
-def mistral(dim: int = 128, base: float = 10000.0) -> np.ndarray:
-    """Mistral 7B: RoPE, head width 128, base 10000 (1000000 from version 0.2)."""
-    return rope(dim, base)
-
-
-def bloom(head: int = 0, n_heads: int = 112, dim: int = 128) -> np.ndarray:
-    """BLOOM 176B: ALiBi on 112 heads of width 128, plus the two spare coordinates."""
-    return _alibi_head(head, n_heads, dim, 8.0)
-
-
-def mpt(head: int = 0, n_heads: int = 32, dim: int = 128, max_bias: float = 8.0) -> np.ndarray:
-    """MPT 7B: ALiBi on 32 heads of width 128, alibi_bias_max 8, plus the two spare coordinates."""
-    return _alibi_head(head, n_heads, dim, max_bias)
-
-
-def retnet(head: int = 0, dim: int = 256) -> np.ndarray:
-    """RetNet: damped RoPE whose multiplier is 1 - 2^(-5 - head), that is rate = -log(1 - 2^(-5 - head)).
-
-    The authors' code spaces the exponents of 10000 from 0 to 1 inclusive.
-
-    References
-    ----------
-    Sun et al., Retentive Network (arXiv:2307.08621).
-    """
-    _frequencies(dim, 10000.0, None)
-    return damped_rope(dim, -np.log1p(-(2.0 ** (-5 - head))), freqs=10000.0 ** -np.linspace(0, 1, dim // 2))
-
-
-def mamba3(theta, rate) -> np.ndarray:
-    """Mamba-3: a damped turn on a clock that the data moves.
-
-    theta and rate are learned, so none is published. What is learned is how far the clock advances at a
-    token: positions become a running sum of steps. One clock for all planes leaves the encoding in the
-    family; steps that differ from plane to plane are several clocks, and a rotation that depends on the data
-    is outside one fixed clock.
-
-    References
-    ----------
-    Mamba-3 (arXiv:2603.15569).
-    """
-    frequencies = _numbers(theta, "theta")
-    return damped_rope(2 * len(frequencies), rate, freqs=frequencies)
-
-
-def grape(A, B) -> np.ndarray:
-    """GRAPE, multiplicative: the sum of the planes of the columns of A and B, shape (n, L) each.
-
-    References
-    ----------
-    Zhang et al., GRAPE (arXiv:2512.07805).
-    """
-    A, B = np.asarray(A, dtype=np.float64), np.asarray(B, dtype=np.float64)
-    if A.ndim != 2 or A.shape != B.shape:
-        raise ValueError(f"A and B have shapes {A.shape} and {B.shape}; expected two equal shapes (n, L)")
-    return A @ B.T - B @ A.T
-
-
-def forgetting(dim: int = 0) -> np.ndarray:
-    """Forgetting Transformer: a slide of slope 1 on a learned clock, -log of the product of the gates f.
-
-    References
-    ----------
-    Lin et al., Forgetting Transformer (arXiv:2503.02130).
-    """
-    return alibi(1.0, dim)
-
-
-def _alibi_head(head, n_heads, dim, max_bias):
-    from pe.slopes import alibi_slopes
-
-    if not 0 <= head < n_heads:
-        raise ValueError(f"head is {head}; expected 0 to {n_heads - 1}")
-    return alibi(float(alibi_slopes(n_heads, max_bias=max_bias)[head]), dim)
-
-
-def _frequencies(dim, base, freqs):
+def checked_frequencies(dim, base, freqs) -> np.ndarray:
+    """Return the frequencies of the planes of a head, given or from a base; or raise."""
     if isinstance(dim, bool) or not isinstance(dim, (int, np.integer)):
         raise TypeError(f"dim is {dim!r}; expected an even integer")
     if dim < 0 or dim % 2:
@@ -274,13 +339,14 @@ def _frequencies(dim, base, freqs):
         if not base > 0:
             raise ValueError(f"base is {base}; expected a positive number")
         return float(base) ** (-2.0 * np.arange(dim // 2) / max(dim, 1))
-    freqs = _numbers(freqs, "freqs")
+    freqs = checked_numbers(freqs, "freqs")
     if len(freqs) != dim // 2:
         raise ValueError(f"freqs has {len(freqs)} entries; expected {dim // 2} for dim {dim}")
     return freqs
 
 
-def _numbers(values, name):
+def checked_numbers(values, name: str) -> np.ndarray:
+    """Return one finite number or a list of them as an array, or raise."""
     try:
         array = np.atleast_1d(np.asarray(values, dtype=np.float64))
     except (TypeError, ValueError):
