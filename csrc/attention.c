@@ -20,10 +20,12 @@
 #define PART_KEYS 512
 #define FAR_BYTES (512 << 10)
 #define FEW 8 /* queries of a key head that decode.c takes */
+#define FAR_KEYS 16 /* keys a step then, in a long cache: both streams are foreseen if K and V take turns often; turns
+                       * within longer steps, V a step behind K, were a third slower */
 
 static ptrdiff_t batch_offset(const pe_attention_params *p, ptrdiff_t index, const pe_view *v) {
     ptrdiff_t at = 0;
-    for (int i = p->batch_ndim - 1; i >= 0; i--) {
+    for (int i = p->batch_ndim - 1; v->data && i >= 0; i--) {
         at += index % p->batch[i] * v->stride[i];
         index /= p->batch[i];
     }
@@ -189,12 +191,16 @@ static void store_queries(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t he
 static void read_keys(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t head, pe_key_tile *keys) {
     const pe_attention_params *p = job->p;
     const ptrdiff_t kv = key_head(job, head), j0 = keys->first;
-    const ptrdiff_t s_batch = batch_offset(p, b, &p->s), segments = batch_offset(p, b, &p->k_segments);
+    const ptrdiff_t s_batch = p->s.data ? batch_offset(p, b, &p->s) : 0;
+    const ptrdiff_t segments = p->k_segments.data ? batch_offset(p, b, &p->k_segments) : 0;
     keys->s_low = INFINITY, keys->s_high = -INFINITY;
     keys->segment_low = INT64_MAX, keys->segment_high = INT64_MIN;
-    for (ptrdiff_t j = 0; j < keys->n; j++) {
-        const double s = p->s.data ? double_at(element(p, &p->s, s_batch, kv, j0 + j)) : (double)(j0 + j);
-        keys->s[j] = s;
+    if (!p->s.data) {
+        keys->s_low = (double)j0, keys->s_high = (double)(j0 + keys->n - 1);
+        for (int j = 0; j < keys->n; j++) keys->s[j] = keys->s_low + j;
+    }
+    for (ptrdiff_t j = 0; p->s.data && j < keys->n; j++) {
+        const double s = keys->s[j] = double_at(element(p, &p->s, s_batch, kv, j0 + j));
         keys->s_low = s < keys->s_low ? s : keys->s_low;
         keys->s_high = s > keys->s_high ? s : keys->s_high;
     }
@@ -214,6 +220,7 @@ static void prepare_keys(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t hea
     keys->k_stride = p->k.stride[axis], keys->v_stride = p->v.stride[axis];
     keys->k = k_rows + keys->first * keys->k_stride;
     keys->v = v_rows + keys->first * keys->v_stride;
+    keys->k_dtype = keys->v_dtype = job->dtype;
     if (!job->prepare) return;
     const pe_real_kernels *k = job->k;
     for (ptrdiff_t j = 0; j < keys->n; j++) {
@@ -227,14 +234,14 @@ static void prepare_keys(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t hea
         turn(job, position, row, w);
     }
     keys->k = w->rows, keys->k_stride = p->D * k->size;
-    if (k->size == pe_itemsize(job->dtype)) return;
+    keys->k_dtype = k->size == 8 ? PE_F64 : PE_F32;
+    if (job->few || k->size == pe_itemsize(job->dtype)) return;
     for (ptrdiff_t j = 0; j < keys->n; j++)
         k->load_row(job->dtype, p->V, keys->v + j * keys->v_stride, w->values + j * p->V * k->size);
     keys->v = w->values, keys->v_stride = p->V * k->size;
 }
 
-/* Asks for the rows of the tile after this one: without, DRAM latency takes a third of the speed at T = 16384, and
- * half of it for a few queries against a long cache. */
+/* Asks for the rows of the tile after this one: without, DRAM latency takes a third of the speed at T = 16384. */
 static void prefetch_rows(const char *rows, ptrdiff_t n, ptrdiff_t stride, ptrdiff_t bytes) {
     for (ptrdiff_t j = 0; j < n; j++)
         for (ptrdiff_t at = 0; at < bytes; at += 64) __builtin_prefetch(rows + j * stride + at, 0, 2);
@@ -261,7 +268,7 @@ static ptrdiff_t cut_scratch(const pe_attention_job *job, char *base, pe_attenti
     const ptrdiff_t z = job->k->size, row = most(most(p->D, p->V), 1);
     cutter_t cutter = {base, 0}, *at = &cutter;
     w->rows = take(at, KEYS * row * z);
-    w->values = z != pe_itemsize(job->dtype) ? take(at, KEYS * p->V * z) : NULL;
+    w->values = z != pe_itemsize(job->dtype) && !job->few ? take(at, KEYS * p->V * z) : NULL;
     w->scores = take(at, KEYS * PE_LANE_BYTES);
     w->few_out = job->few ? take(at, FEW * p->V * z) : NULL;
     if (p->bias.data) {
@@ -337,7 +344,8 @@ static void attention_task(const void *context, ptrdiff_t task, void *scratch) {
     }
 
     for (ptrdiff_t j0 = begin; j0 < end && !pe_stopping(); j0 += step) {
-        pe_key_tile keys = {.first = j0, .n = end - j0 < step ? end - j0 : step};
+        pe_key_tile keys; /* not cleared: that would cost as much as looking at it */
+        keys.first = j0, keys.n = end - j0 < step ? end - j0 : step, keys.k = NULL;
         read_keys(job, b, h, &keys);
         for (int i = 0; i < n_tiles; i++) {
             pe_visible see;
@@ -384,11 +392,11 @@ pe_status pe_attention(const pe_attention_params *p) {
     if (heads == 0 || p->M == 0 || p->H == 0) return PE_OK;
     job.rows = job.group * p->M;
     job.few = job.rows <= FEW;
-    job.tile_keys = job.few && job.k->lanes < KEYS ? job.k->lanes : KEYS;
-    job.prepare = p->rotate || job.k->size != pe_itemsize(job.dtype);
+    job.prepare = p->rotate || (!job.few && job.k->size != pe_itemsize(job.dtype));
     job.k_bytes = p->D * pe_itemsize(job.dtype);
     job.v_bytes = p->V * pe_itemsize(job.dtype);
     job.far = p->N * (job.k_bytes + job.v_bytes) > FAR_BYTES;
+    job.tile_keys = !job.few ? KEYS : job.far ? FAR_KEYS : job.k->lanes < KEYS ? job.k->lanes : KEYS;
     job.sums_bytes = (p->V + 2) * PE_LANE_BYTES;
 
     const ptrdiff_t query_tiles = (job.rows + job.k->lanes - 1) / job.k->lanes;

@@ -45,7 +45,8 @@ typedef struct {
     ptrdiff_t first, n; /* keys first .. first + n - 1 */
     double s[PE_TILE_KEYS], s_low, s_high, clock[PE_TILE_KEYS];
     int64_t segment[PE_TILE_KEYS], segment_low, segment_high;
-    const char *k, *v; /* rows of reals, in place or in scratch; NULL until a query tile sees them */
+    const char *k, *v; /* rows in place or in scratch; NULL until a query tile sees them */
+    pe_dtype k_dtype, v_dtype; /* reals, but 16-bit values in place for few queries */
     ptrdiff_t k_stride, v_stride;
 } pe_key_tile;
 

@@ -6,9 +6,12 @@
 #include "parallel.h"
 
 #define CHUNK 2048             /* keys whose positions a task holds at a time */
-#define TASK_BYTES (256 << 10) /* of output a task writes */
+#define TASK_BYTES (256 << 10) /* of output a task writes ... */
+#define MOST_BYTES (1 << 20)   /* ... and of a large one */
 #define STREAM_FROM (32 << 20) /* bytes of output beyond which rows go past the cache */
+#define ROWS 64                /* of queries, likewise */
 #define PAGE 4096
+#define SCRATCH ((ROWS + CHUNK + PE_LANE_BYTES) * sizeof(double) + (CHUNK + PE_LANE_BYTES) * sizeof(float) + PAGE)
 #define SECONDS_PER_BYTE 6e-11
 
 typedef struct {
@@ -22,6 +25,12 @@ static double double_at(const pe_view *v, ptrdiff_t at) {
     double x;
     memcpy(&x, v->data + at, sizeof x);
     return x;
+}
+
+static void load_doubles(const pe_view *v, ptrdiff_t at, ptrdiff_t stride, ptrdiff_t n, double *to) {
+    if (stride == (ptrdiff_t)sizeof *to) memcpy(to, v->data + at, (size_t)n * sizeof *to);
+    else
+        for (ptrdiff_t i = 0; i < n; i++) to[i] = double_at(v, at + i * stride);
 }
 
 typedef struct {
@@ -46,43 +55,32 @@ static void bias_task(const void *context, ptrdiff_t task, void *scratch) {
     const job_t *job = context;
     const pe_bias_params *p = job->p;
     const pe_real_kernels *k = job->k;
-    const pe_dtype dtype = p->out.dtype;
-    const ptrdiff_t item = pe_itemsize(dtype);
-    const bool native = dtype == PE_F32 || dtype == PE_F64;
-    double *keys = scratch;
-    char *row = (char *)(keys + CHUNK), *spare = row + CHUNK * k->size;
+    const ptrdiff_t item = pe_itemsize(p->out.dtype);
+    double *t = scratch, *keys = t + ROWS;
+    char *spare = (char *)(keys + CHUNK + PE_LANE_BYTES);
 
     const offsets_t at = matrix_at(p, task / job->tasks_a_matrix);
-    const double slope = double_at(&p->slope, at.slope);
     const ptrdiff_t i0 = task % job->tasks_a_matrix * job->rows_a_task, t_axis = p->ndim - 2, s_axis = p->ndim - 1;
     const ptrdiff_t i1 = i0 + job->rows_a_task < job->M ? i0 + job->rows_a_task : job->M;
+    pe_biased rows = {.dtype = p->out.dtype, .out_step = p->out.stride[t_axis], .t = t, .s = keys,
+                      .slope = double_at(&p->slope, at.slope), .causal = p->causal};
     for (ptrdiff_t j0 = 0; j0 < job->N; j0 += CHUNK) {
-        const ptrdiff_t n = job->N - j0 < CHUNK ? job->N - j0 : CHUNK;
-        for (ptrdiff_t j = 0; j < n; j++) keys[j] = double_at(&p->s, at.s + (j0 + j) * p->s.stride[s_axis]);
+        rows.n = job->N - j0 < CHUNK ? job->N - j0 : CHUNK;
+        load_doubles(&p->s, at.s + j0 * p->s.stride[s_axis], p->s.stride[s_axis], rows.n, keys);
+        rows.origin = keys[0];
+        rows.out = p->out.data + at.out + i0 * rows.out_step + j0 * item;
         /* half a page from where rows are written: a load whose low 12 bits are those of a store just made waits */
-        const uintptr_t first = (uintptr_t)(p->out.data + at.out + i0 * p->out.stride[t_axis] + j0 * item);
-        char *shifted = spare + ((first - (uintptr_t)spare + PAGE / 2) & (PAGE - 64));
-        const void *near = k->size == 4 && k->shift_row(n, keys, keys[0], shifted) ? shifted : NULL;
-        for (ptrdiff_t i = i0; i < i1; i++) {
-            const double t = double_at(&p->t, at.t + i * p->t.stride[t_axis]);
-            char *out = p->out.data + at.out + i * p->out.stride[t_axis] + j0 * item;
-            if (native) {
-                k->bias_row(n, t, keys, near, keys[0], slope, p->causal, out, job->stream);
-                continue;
-            }
-            k->bias_row(n, t, keys, near, keys[0], slope, p->causal, row, false);
-            k->store_row(dtype, n, row, out);
+        char *shifted = spare + (((uintptr_t)rows.out - (uintptr_t)spare + PAGE / 2) & (PAGE - 64));
+        rows.near = k->size == 4 && k->shift_row(rows.n, keys, keys[0], shifted) ? shifted : NULL;
+        for (ptrdiff_t i = i0; i < i1; i += rows.rows, rows.out += rows.rows * rows.out_step) {
+            rows.rows = i1 - i < ROWS ? i1 - i : ROWS;
+            load_doubles(&p->t, at.t + i * p->t.stride[t_axis], p->t.stride[t_axis], rows.rows, t);
+            rows.stream = job->stream && (rows.out_step == rows.n * item || rows.rows == 1);
+            k->bias(&rows);
         }
         if (pe_stopping()) break;
     }
     if (job->stream) pe_active->stream_end();
-}
-
-/* stores past the cache need 16-byte alignment of every row */
-static bool may_stream(const pe_bias_params *p) {
-    ptrdiff_t low = (ptrdiff_t)(uintptr_t)p->out.data;
-    for (int i = 0; i < p->ndim - 1; i++) low |= p->shape[i] > 1 ? p->out.stride[i] : 0;
-    return low % 16 == 0;
 }
 
 pe_status pe_bias(const pe_bias_params *p) {
@@ -93,12 +91,13 @@ pe_status pe_bias(const pe_bias_params *p) {
     for (int i = 0; i < p->ndim - 2; i++) matrices *= p->shape[i];
     if (matrices == 0 || job.M == 0 || job.N == 0) return PE_OK;
     const ptrdiff_t row_bytes = job.N * pe_itemsize(p->out.dtype);
-    job.rows_a_task = TASK_BYTES / row_bytes;
+    const double bytes = (double)matrices * (double)job.M * (double)row_bytes;
+    const ptrdiff_t task_bytes = bytes < 16 * TASK_BYTES ? TASK_BYTES : MOST_BYTES; /* each makes its keys ready */
+    job.rows_a_task = task_bytes / row_bytes;
     if (job.rows_a_task < 1) job.rows_a_task = 1;
     if (job.rows_a_task > job.M) job.rows_a_task = job.M;
     job.tasks_a_matrix = (job.M + job.rows_a_task - 1) / job.rows_a_task;
-    const double bytes = (double)matrices * (double)job.M * (double)row_bytes;
-    job.stream = bytes >= STREAM_FROM && may_stream(p);
-    return pe_run(matrices * job.tasks_a_matrix, CHUNK * (8 + 2 * (size_t)job.k->size) + PAGE, SECONDS_PER_BYTE * bytes,
+    job.stream = bytes >= STREAM_FROM;
+    return pe_run(matrices * job.tasks_a_matrix, SCRATCH, SECONDS_PER_BYTE * bytes,
                   bias_task, &job, p->num_threads);
 }

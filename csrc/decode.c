@@ -28,7 +28,7 @@ bool pe_see_few(const pe_attention_job *job, const pe_query_tile *tile, const pe
         any |= bits;
         all &= bits;
     }
-    see->partly = all != every || keys->n < job->k->lanes;
+    see->partly = all != every || keys->n % job->k->width != 0;
     return any != 0;
 }
 
@@ -37,7 +37,7 @@ void pe_attend_few(const pe_attention_job *job, pe_query_tile *tile, const pe_ke
     const pe_attention_params *p = job->p;
     const pe_real_kernels *k = job->k;
     const int rows = tile->used, vectors = (int)(keys->n + k->width - 1) / k->width;
-    k->dots(rows, keys->n, p->D, keys->k, keys->k_stride, tile->q, w->scores);
+    k->dots(keys->k_dtype, rows, keys->n, p->D, keys->k, keys->k_stride, tile->q, w->scores);
     if (p->softcap > 0) k->cap(rows, 0, vectors, PE_LOG2E * p->softcap, w->scores);
     for (int r = 0; r < rows; r++) { /* the keys are the lanes here */
         char *scores = w->scores + r * PE_LANE_BYTES;
@@ -54,5 +54,5 @@ void pe_attend_few(const pe_attention_job *job, pe_query_tile *tile, const pe_ke
     }
     if (see->partly) k->hide(rows, 0, vectors, see->bits, w->scores);
     k->softmax_rows(rows, vectors, p->V, w->scores, tile->reference, tile->sum, w->few_out);
-    k->weigh(rows, keys->n, p->V, keys->v, keys->v_stride, w->scores, see->bits, w->few_out);
+    k->weigh(keys->v_dtype, rows, keys->n, p->V, keys->v, keys->v_stride, w->scores, see->bits, w->few_out);
 }

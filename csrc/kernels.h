@@ -12,6 +12,7 @@
 
 #define PE_LANE_BYTES 256
 #define PE_TILE_KEYS 64 /* keys a step */
+#define PE_STREAM_ROW 4032 /* with a line, a page */
 #define PE_ANGLE_PAD 16 /* frequencies and angle rows are padded to a multiple of this */
 
 /* Angular frequencies in turns per position, each as a sum high + low good to 106 bits; (axes, padded) both. */
@@ -22,6 +23,35 @@ typedef struct {
     double amplitude, sign; /* sign -1 turns back */
     double highest;         /* of |high| */
 } pe_turns;
+
+/* Rows at equal steps (in bytes) in memory, to be turned by their angles, which are rows of reals: 2 planes values
+ * each, with `before` and `after` bytes on either side that are copied. Half pairs (l, l + w) in each of `blocks` runs
+ * of 2w, else pairs (2l, 2l + 1). out may be x. Angles are read in whole vectors: PE_ANGLE_PAD reals may be read from
+ * the last multiple of it on. stream: past the cache, rows of at most PE_STREAM_ROW bytes that follow one another in
+ * out. x is asked for `ahead` rows early, that of the next call at `next`, or NULL. */
+typedef struct {
+    pe_dtype dtype;
+    ptrdiff_t rows, planes, before, after, ahead;
+    int blocks;
+    bool half, stream;
+    const char *x, *cos, *sin, *next;
+    char *out;
+    ptrdiff_t x_step, angle_step, out_step;
+} pe_turned;
+
+/* Rows out[i][j] = slope * (s[j] - t[i]), -inf where s[j] > t[i]; not causal: slope * -|s[j] - t[i]|. The gap is formed
+ * in float64 and rounded once. near, unless NULL, holds s[j] - origin as reals, exactly: where t - origin is exact too,
+ * the difference of the two is the same number at half the work. s and near are read in whole vectors. stream: past the
+ * cache, rows that follow one another. */
+typedef struct {
+    pe_dtype dtype;
+    ptrdiff_t rows, n, out_step;
+    const double *t, *s;
+    const void *near;
+    double origin, slope;
+    bool causal, stream;
+    char *out;
+} pe_biased;
 
 typedef struct {
     ptrdiff_t size;  /* bytes of one real */
@@ -40,16 +70,11 @@ typedef struct {
      * rounding of the frequency. */
     void (*sincos_row)(const pe_turns *turns, const double *position, void *cos, void *sin);
 
-    /* One row of 2 planes reals, turned; half pairs (l, l + planes), pairs (2l, 2l + 1). x may be out. Tables are read
-     * in whole vectors: PE_ANGLE_PAD reals may be read from the last multiple of it on. */
-    void (*rotate_half)(ptrdiff_t planes, const char *x, const void *cos, const void *sin, char *out, bool stream);
-    void (*rotate_pairs)(ptrdiff_t planes, const char *x, const void *cos, const void *sin, char *out, bool stream);
+    /* Rows turned in reals and rounded once. */
+    void (*rotate)(const pe_turned *rows);
 
-    /* out[j] = slope * (s[j] - t), -inf where s[j] > t; not causal: slope * -|s[j] - t|. The gap is formed in float64
-     * and rounded once. near, unless NULL, holds s[j] - origin as reals, exactly: where t - origin is exact too, the
-     * difference of the two is the same number at half the work. */
-    void (*bias_row)(ptrdiff_t n, double t, const double *s, const void *near, double origin, double slope, bool causal,
-                     void *out, bool stream);
+    /* Rows of biases. */
+    void (*bias)(const pe_biased *rows);
     /* near[j] = s[j] - origin; true when all are exact */
     bool (*shift_row)(ptrdiff_t n, const double *s, double origin, void *near);
 
@@ -100,14 +125,15 @@ typedef struct {
 
     /* ---- few queries: rows of reals, one of `lanes` scores a query ---- */
 
-    /* scores[r][j] = q[r] . k[j], q (rows, d) */
-    void (*dots)(int rows, ptrdiff_t keys, ptrdiff_t d, const char *k, ptrdiff_t k_stride, const void *q, void *scores);
+    /* scores[r][j] = q[r] . k[j], q (rows, d); k is of the given dtype, reals or 16-bit values */
+    void (*dots)(pe_dtype dtype, int rows, ptrdiff_t keys, ptrdiff_t d, const char *k, ptrdiff_t k_stride,
+                 const void *q, void *scores);
     /* softmax along each row's first n vectors, reference and sum one real a row; out (rows, width) shrinks when its
      * reference moves */
     void (*softmax_rows)(int rows, int n, ptrdiff_t width, void *scores, void *reference, void *sum, void *out);
-    /* out[r] += sum_j weights[r][j] * v[j] over the keys whose bit is set in visible[r] */
-    void (*weigh)(int rows, ptrdiff_t keys, ptrdiff_t width, const char *v, ptrdiff_t v_stride, const void *weights,
-                  const uint64_t *visible, void *out);
+    /* out[r] += sum_j weights[r][j] * v[j] over the keys whose bit is set in visible[r]; v like k */
+    void (*weigh)(pe_dtype dtype, int rows, ptrdiff_t keys, ptrdiff_t width, const char *v, ptrdiff_t v_stride,
+                  const void *weights, const uint64_t *visible, void *out);
 
     /* ---- retention: rows of `lanes` reals ---- */
 

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "maths.inc.h"
+#include "stream.inc.h"
 
 #define CONCAT_(a, b) a##_##b
 #define CONCAT(a, b) CONCAT_(a, b)
@@ -14,6 +15,7 @@
 #define MASK CONCAT(mask, R)
 #define W CONCAT(W, R)
 #define BLOCK CONCAT(BLOCK, R)
+#define INLINE static inline __attribute__((always_inline))
 
 /* Scalars of callers' memory go through memcpy: it may be unaligned. */
 static inline float scalar_f32(const char *p) {
@@ -34,6 +36,8 @@ static inline double scalar_f64(const char *p) {
 #define REAL_MAX FLT_MAX
 #define STORE_FROM_F64 store_narrow_f32
 #include "rows.inc.h"
+#include "rotate.inc.h"
+#include "bias.inc.h"
 #include "tile.inc.h"
 #include "few.inc.h"
 #include "fade.inc.h"
@@ -58,6 +62,8 @@ static inline double widen_at(pe_dtype dtype, const char *p) {
 #define REAL_MAX DBL_MAX
 #define STORE_FROM_F64 store_f64
 #include "rows.inc.h"
+#include "rotate.inc.h"
+#include "bias.inc.h"
 #include "tile.inc.h"
 #include "few.inc.h"
 #include "fade.inc.h"
@@ -67,8 +73,8 @@ static void end_stream(void) { fence(); }
 #define REAL_KERNELS(T, REAL)                                                                                         \
     {                                                                                                                 \
         .size = sizeof(REAL), .lanes = PE_LANE_BYTES / (int)sizeof(REAL), .width = W_##T, .load_row = load_row_##T,   \
-        .store_row = store_row_##T, .sincos_row = sincos_row_##T, .rotate_half = rotate_half_##T,                     \
-        .rotate_pairs = rotate_pairs_##T, .bias_row = bias_row_##T, .shift_row = shift_row_##T,                       \
+        .store_row = store_row_##T, .sincos_row = sincos_row_##T, .rotate = rotate_##T,                               \
+        .bias = bias_##T, .shift_row = shift_row_##T,                       \
         .transpose = transpose_##T,                                                                                   \
         .multiply = multiply_##T, .multiply_visible = multiply_visible_##T, .all_finite = all_finite_##T,             \
         .slide = slide_##T, .add_bias = add_bias_##T, .cap = cap_##T, .within = within_##T, .hide = hide_##T,         \

@@ -4,6 +4,7 @@
 #define PE_IMPORTS_NUMPY
 #include "py_binding.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,6 +67,8 @@ static PyObject *py_apply_rope(PyObject *self, PyObject *const *a, Py_ssize_t n)
     pe_rope_params p = {.inverse = PyObject_IsTrue(a[3]) == 1, .num_threads = pe_small_int(a[5])};
     if (PyErr_Occurred()) return NULL;
     if (!pe_read_plan(a[2], &p.plan)) return PyErr_Occurred() ? NULL : pe_not_plain();
+    for (ptrdiff_t i = 0; i < p.plan.axes * p.plan.heads * p.plan.planes; i++)
+        if (!isfinite(pe_double_at(p.plan.freqs, i))) return pe_not_plain();
     if (!PyTuple_Check(a[1]) || PyTuple_Size(a[1]) != p.plan.axes) return pe_not_plain();
     if (pe_array_dtype(a[0]) < 0 || axis_count(a[0]) < 1) return pe_not_plain();
     const int lead = axis_count(a[0]) - 1;
@@ -116,30 +119,68 @@ static PyObject *py_apply_rope_tables(PyObject *self, PyObject *const *a, Py_ssi
     return !out || out == Py_NotImplemented ? out : run_rope(out, &p);
 }
 
-/* bias(q_positions, k_positions, slopes, causal, out, num_threads): float64 arrays whose leading axes broadcast from
- * the right to those of out */
-static PyObject *py_bias(PyObject *self, PyObject *const *a, Py_ssize_t n) {
-    (void)self;
-    if (n != 6) return PyErr_Format(PyExc_TypeError, "bias takes 6 arguments, got %zd", n);
-    pe_bias_params p = {.causal = PyObject_IsTrue(a[3]) == 1, .num_threads = pe_small_int(a[5])};
-    if (PyErr_Occurred()) return NULL;
-    PyObject *out = a[4];
+/* a float64 array of finite numbers >= 0 */
+static bool are_penalties(PyObject *o) {
+    ptrdiff_t n = 1;
+    if (pe_array_dtype(o) != PE_F64 || !PyArray_IS_C_CONTIGUOUS(as_array(o))) return false;
+    for (int i = 0; i < axis_count(o); i++) n *= axis_size(o, i);
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const double x = pe_double_at(PyArray_BYTES(as_array(o)), i);
+        if (!(x >= 0 && x <= DBL_MAX)) return false;
+    }
+    return true;
+}
+
+/* Two counts as float64 positions, the queries the last of the keys; without keys they are as many as the queries. */
+static bool count_positions(PyObject *queries, PyObject *keys, PyObject **t, PyObject **s) {
+    const Py_ssize_t M = PyLong_AsSsize_t(queries), N = keys == Py_None ? M : PyLong_AsSsize_t(keys);
+    const bool ok = !PyErr_Occurred() && M >= 0 && N >= 0;
+    *t = ok ? PyArray_Arange((double)(N - M), (double)N, 1, NPY_DOUBLE) : NULL;
+    *s = ok ? PyArray_Arange(0, (double)N, 1, NPY_DOUBLE) : NULL;
+    PyErr_Clear(); /* Python says what is wrong */
+    return *t && *s;
+}
+
+/* A new float64 array for all slopes and positions, or NULL without an exception. */
+static PyObject *new_bias(PyObject *slopes, PyObject *t, PyObject *s) {
+    npy_intp shape[PE_MAX_AXES];
+    const int lead = axis_count(slopes);
+    if (lead + 2 > PE_MAX_AXES) return NULL;
+    for (int i = 0; i < lead; i++) shape[i] = axis_size(slopes, i);
+    shape[lead] = axis_size(t, 0), shape[lead + 1] = axis_size(s, 0);
+    PyObject *out = PyArray_SimpleNew(lead + 2, shape, NPY_DOUBLE);
+    PyErr_Clear();
+    return out;
+}
+
+/* out has the axes of slopes, then those of t and s */
+static bool is_bias_of(PyObject *out, PyObject *slopes, PyObject *t, PyObject *s) {
+    const int lead = axis_count(slopes);
+    if (pe_array_dtype(out) < 0 || axis_count(out) != lead + 2) return false;
+    for (int i = 0; i < lead; i++)
+        if (axis_size(out, i) != axis_size(slopes, i)) return false;
+    return axis_size(out, lead) == axis_size(t, 0) && axis_size(out, lead + 1) == axis_size(s, 0);
+}
+
+/* arrays: t, s and slopes, whose leading axes broadcast from the right to those of out, which is returned */
+static PyObject *fill_bias(PyObject *const arrays[3], PyObject *out, bool causal, int num_threads) {
+    pe_bias_params p = {.causal = causal, .num_threads = num_threads};
     const int dtype = pe_array_dtype(out);
     if (!pe_is_values(dtype) || axis_count(out) < 2) return pe_not_plain();
     p.ndim = axis_count(out);
     for (int i = 0; i < p.ndim; i++) p.shape[i] = axis_size(out, i);
     if (!pe_is_output(out, (pe_dtype)dtype, p.ndim, p.shape)) return pe_not_plain();
     for (int i = 0; i < 3; i++)
-        if (pe_array_dtype(a[i]) != PE_F64 || pe_may_overlap(a[i], out)) return pe_not_plain();
+        if (pe_array_dtype(arrays[i]) != PE_F64 || pe_may_overlap(arrays[i], out)) return pe_not_plain();
     const ptrdiff_t M = p.shape[p.ndim - 2], N = p.shape[p.ndim - 1];
     /* t lacks the axis of keys, s that of queries: each is broadcast without it, then it is put in with stride 0 */
     ptrdiff_t shape[PE_MAX_AXES];
     memcpy(shape, p.shape, sizeof shape);
     shape[p.ndim - 2] = M;
-    bool fits = pe_view_of(a[0], p.ndim - 1, shape, &p.t);
+    bool fits = pe_view_of(arrays[0], p.ndim - 1, shape, &p.t);
     shape[p.ndim - 2] = N;
-    fits = fits && pe_view_of(a[1], p.ndim - 1, shape, &p.s);
-    fits = fits && pe_view_of(a[2], p.ndim - 2, p.shape, &p.slope);
+    fits = fits && pe_view_of(arrays[1], p.ndim - 1, shape, &p.s);
+    fits = fits && pe_view_of(arrays[2], p.ndim - 2, p.shape, &p.slope);
     if (!fits) return pe_not_plain();
     p.s.stride[p.ndim - 1] = p.s.stride[p.ndim - 2];
     p.s.stride[p.ndim - 2] = 0;
@@ -148,6 +189,38 @@ static PyObject *py_bias(PyObject *self, PyObject *const *a, Py_ssize_t n) {
     pe_status status = pe_bias(&p);
     PyEval_RestoreThread(save);
     return pe_finish(status, Py_NewRef(out));
+}
+
+/* bias(q_positions, k_positions, slopes, causal, out, num_threads): float64 arrays whose leading axes broadcast from
+ * the right to those of out */
+static PyObject *py_bias(PyObject *self, PyObject *const *a, Py_ssize_t n) {
+    (void)self;
+    if (n != 6) return PyErr_Format(PyExc_TypeError, "bias takes 6 arguments, got %zd", n);
+    const int num_threads = pe_small_int(a[5]);
+    if (PyErr_Occurred()) return NULL;
+    return fill_bias(a, a[4], PyObject_IsTrue(a[3]) == 1, num_threads);
+}
+
+/* bias_of_counts(M, N, slopes, causal, out, num_threads): keys at 0 .. N - 1, queries at the last M of these; N None:
+ * as many as queries. slopes may be anything; out has their axes, M and N, or is None for a new array. */
+static PyObject *py_bias_of_counts(PyObject *self, PyObject *const *a, Py_ssize_t n) {
+    (void)self;
+    if (n != 6) return PyErr_Format(PyExc_TypeError, "bias_of_counts takes 6 arguments, got %zd", n);
+    const int num_threads = pe_small_int(a[5]);
+    if (PyErr_Occurred()) return NULL;
+    if (!are_penalties(a[2])) return pe_not_plain();
+    PyObject *t = NULL, *s = NULL, *out = NULL, *result = NULL;
+    if (count_positions(a[0], a[1], &t, &s)) out = a[4] == Py_None ? new_bias(a[2], t, s) : Py_NewRef(a[4]);
+    if (out && is_bias_of(out, a[2], t, s)) {
+        PyObject *const arrays[3] = {t, s, a[2]};
+        result = fill_bias(arrays, out, PyObject_IsTrue(a[3]) == 1, num_threads);
+    } else {
+        result = pe_not_plain();
+    }
+    Py_XDECREF(out);
+    Py_XDECREF(s);
+    Py_XDECREF(t);
+    return result;
 }
 
 /* ---- run time ---- */
@@ -213,6 +286,7 @@ static PyMethodDef methods[] = {
     FAST("apply_rope", py_apply_rope),
     FAST("apply_rope_tables", py_apply_rope_tables),
     FAST("bias", py_bias),
+    FAST("bias_of_counts", py_bias_of_counts),
     FAST("attention", pe_py_attention),
     FAST("retention", pe_py_retention),
     FAST("set_thread_limits", py_set_thread_limits),

@@ -68,13 +68,64 @@ static bool turn_positions(PyObject *o, PyObject *of, const pe_attention_params 
     return true;
 }
 
-/* one number a head: (H,) or (1,) */
-static bool head_view(PyObject *o, const pe_attention_params *p, pe_view *view) {
+/* Where numbers stand that did not come as arrays of the kind that kernels read. */
+#define FEW_HEADS 64
+typedef struct {
+    double heads[3][FEW_HEADS];
+    int64_t length;
+} numbers_t;
+
+/* one number for each query head, (H,), or one for all; each at least `least` and below infinity */
+static bool head_view(PyObject *o, const pe_attention_params *p, double least, double *numbers, pe_view *view) {
     if (o == Py_None) return true;
-    pe_view own;
-    if (pe_array_dtype(o) != PE_F64 || axis_count(o) != 1 || !pe_view_of(o, 1, &p->H, &own)) return false;
-    view->data = own.data;
-    view->stride[p->batch_ndim] = own.stride[0];
+    const int dtype = pe_array_dtype(o);
+    ptrdiff_t count = p->H, stride = (ptrdiff_t)sizeof(double);
+    view->data = (char *)numbers;
+    if (PyFloat_Check(o)) {
+        *numbers = PyFloat_AsDouble(o);
+        count = 1, stride = 0;
+    } else if ((dtype != PE_F64 && dtype != PE_F32) || axis_count(o) != 1 || axis_size(o, 0) != count) {
+        return false;
+    } else if (dtype == PE_F64) {
+        view->data = PyArray_BYTES(as_array(o));
+        stride = axis_stride(o, 0);
+    } else {
+        if (count > FEW_HEADS) return false;
+        for (ptrdiff_t i = 0; i < count; i++) {
+            float x;
+            memcpy(&x, PyArray_BYTES(as_array(o)) + i * axis_stride(o, 0), sizeof x);
+            numbers[i] = x;
+        }
+    }
+    view->stride[p->batch_ndim] = stride;
+    for (ptrdiff_t i = 0; i < count; i++) {
+        const double x = pe_double_at(view->data + i * stride, 0);
+        if (!(x >= least && x < INFINITY)) return false;
+    }
+    return true;
+}
+
+/* the batch axes alone, or one int; each 0..N */
+static bool length_view(PyObject *o, const pe_attention_params *p, int64_t *number, pe_view *view) {
+    if (o == Py_None) return true;
+    if (PyLong_CheckExact(o)) {
+        *number = PyLong_AsLongLong(o);
+        PyErr_Clear(); /* too large for it: -1 */
+        view->data = (char *)number;
+        return *number >= 0 && *number <= p->N;
+    }
+    if (pe_array_dtype(o) != PE_I64 || axis_count(o) != p->batch_ndim || !pe_view_of(o, p->batch_ndim, p->batch, view))
+        return false;
+    ptrdiff_t count = 1;
+    for (int i = 0; i < p->batch_ndim; i++) count *= p->batch[i];
+    for (ptrdiff_t b = 0; b < count; b++) {
+        const char *at = view->data;
+        ptrdiff_t index = b;
+        for (int i = p->batch_ndim - 1; i >= 0; index /= p->batch[i--]) at += index % p->batch[i] * view->stride[i];
+        int64_t length;
+        memcpy(&length, at, sizeof length);
+        if (length < 0 || length > p->N) return false;
+    }
     return true;
 }
 
@@ -114,7 +165,8 @@ static bool read_operands(PyObject *const *a, pe_attention_params *p) {
            view_of(a[2], p, (const ptrdiff_t[]){p->K, p->N, p->V}, 3, &p->v);
 }
 
-static bool read_options(PyObject *const *a, PyObject *const *o, int scores_ndim, pe_attention_params *p) {
+static bool read_options(PyObject *const *a, PyObject *const *o, int scores_ndim, numbers_t *numbers,
+                         pe_attention_params *p) {
     PyObject *q = a[0], *k = a[1];
     if (o[SCALE] == Py_None && p->D == 0) return false;
     if (!number(o[SCALE], p->D ? 1 / sqrt((double)p->D) : 1, &p->scale) || !isfinite(p->scale)) return false;
@@ -134,7 +186,9 @@ static bool read_options(PyObject *const *a, PyObject *const *o, int scores_ndim
         if (!pe_is_values(pe_array_dtype(o[BIAS])) || axis_count(o[BIAS]) > scores_ndim) return false;
         if (!view_of(o[BIAS], p, scores, 3, &p->bias)) return false;
     }
-    if (!head_view(o[SLOPES], p, &p->slope) || !head_view(o[RATES], p, &p->rate) || !head_view(o[SINKS], p, &p->sinks))
+    if (!head_view(o[SLOPES], p, 0, numbers->heads[0], &p->slope) ||
+        !head_view(o[RATES], p, 0, numbers->heads[1], &p->rate) ||
+        !head_view(o[SINKS], p, -INFINITY, numbers->heads[2], &p->sinks))
         return false;
     if (o[RATES] != Py_None) { /* clocks count query heads on both sides */
         if (!row_view(o[Q_CLOCK], q, PE_F64, p, p->H, &p->q_clock)) return false;
@@ -144,11 +198,7 @@ static bool read_options(PyObject *const *a, PyObject *const *o, int scores_ndim
         if (!row_view(o[Q_SEGMENTS], q, PE_I64, p, p->H, &p->q_segments)) return false;
         if (!row_view(o[K_SEGMENTS], k, PE_I64, p, p->K, &p->k_segments)) return false;
     }
-    if (o[KV_LENGTHS] != Py_None) {
-        if (pe_array_dtype(o[KV_LENGTHS]) != PE_I64 ||
-            !pe_view_of(o[KV_LENGTHS], p->batch_ndim, p->batch, &p->lengths))
-            return false;
-    }
+    if (!length_view(o[KV_LENGTHS], p, &numbers->length, &p->lengths)) return false;
     if (o[PLAN] != Py_None) {
         if (!pe_read_plan(o[PLAN], &p->plan) || p->plan.heads != 1 || p->plan.rate || pe_turned_end(&p->plan) > p->D)
             return false;
@@ -178,7 +228,8 @@ PyObject *pe_py_attention(PyObject *self, PyObject *const *a, Py_ssize_t n) {
     if (!one_head) shape[ndim++] = p.H;
     shape[ndim++] = p.M;
     shape[ndim++] = p.V;
-    if (!read_options(a, o, ndim, &p)) return PyErr_Occurred() ? NULL : pe_not_plain();
+    numbers_t numbers;
+    if (!read_options(a, o, ndim, &numbers, &p)) return PyErr_Occurred() ? NULL : pe_not_plain();
 
     const int dtype = pe_array_dtype(a[0]);
     if (out == Py_None) {

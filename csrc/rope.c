@@ -10,7 +10,8 @@
 #include "parallel.h"
 #include "rotation.h"
 
-#define TABLE_BYTES (128 << 10)  /* angles of a task: they must stay in L2 while rows stream by */
+#define TABLE_BYTES (128 << 10) /* angles of a task: they must stay in L2 while rows stream by ... */
+#define PART_BYTES (16 << 10)   /* ... or in L1, where each serves one row */
 #define TASK_BYTES (512 << 10)  /* of x a task turns, at least ... */
 #define MOST_BYTES (4 << 20)    /* ... and of a large x: a head's rows in short runs cost 15 points of copy bandwidth */
 #define PREFETCH_BYTES (8 << 10) /* how far ahead rows are asked for, into L2 (into L1 gains half as much) */
@@ -34,8 +35,7 @@ typedef struct {
     ptrdiff_t table_block, shared_block, table_blocks;
     ptrdiff_t row_bytes, angle_bytes; /* of x; of one row of cos or of sin */
     bool in_place, stream, tables, shared_inner;
-    /* scratch, in bytes from its start */
-    size_t sin_at, row_at;
+    size_t sin_at; /* in bytes from the start of scratch */
 } job_t;
 
 static void add_axis(axes_t *a, int axis, ptrdiff_t size) {
@@ -44,23 +44,23 @@ static void add_axis(axes_t *a, int axis, ptrdiff_t size) {
     a->rows *= size;
 }
 
-/* byte offset of row `index` of these axes in an operand */
-static ptrdiff_t offset(const axes_t *a, ptrdiff_t index, const ptrdiff_t *stride) {
-    ptrdiff_t at = 0;
+/* byte offsets in an operand of rows first .. first + n - 1 of these axes */
+static void offsets(const axes_t *a, ptrdiff_t first, ptrdiff_t n, const ptrdiff_t *stride, ptrdiff_t *at) {
+    ptrdiff_t index[PE_MAX_AXES], here = 0;
     for (int i = a->n - 1; i >= 0; i--) {
-        at += index % a->size[i] * stride[a->axis[i]];
-        index /= a->size[i];
+        index[i] = first % a->size[i];
+        first /= a->size[i];
+        here += index[i] * stride[a->axis[i]];
     }
-    return at;
-}
-
-/* the index along `axis` of row `index` of these axes */
-static ptrdiff_t coordinate(const axes_t *a, ptrdiff_t index, int axis) {
-    for (int i = a->n - 1; i >= 0; i--) {
-        if (a->axis[i] == axis) return index % a->size[i];
-        index /= a->size[i];
+    for (ptrdiff_t row = 0; row < n; row++) {
+        at[row] = here;
+        for (int i = a->n - 1; i >= 0; i--) { /* the next row, like an odometer: a division an axis cost more */
+            here += stride[a->axis[i]];
+            if (++index[i] < a->size[i]) break;
+            here -= a->size[i] * stride[a->axis[i]];
+            index[i] = 0;
+        }
     }
-    return 0;
 }
 
 static double read_position(const pe_view *v, ptrdiff_t at) {
@@ -103,76 +103,99 @@ static void invert_table(bool is_double, ptrdiff_t n, void *cos, void *sin) {
     }
 }
 
-/* cos and sin of table row `index`, as the row kernels want them */
-static void make_angles(const job_t *job, ptrdiff_t index, char *cos, char *sin) {
+/* cos and sin of n table rows from `first` on, as the row kernels want them */
+static void make_angles(const job_t *job, ptrdiff_t first, ptrdiff_t n, char *cos, char *sin) {
     const pe_rope_params *p = job->p;
     const pe_real_kernels *k = job->k;
-    if (!job->tables) {
-        double position[PE_MAX_POSITION_AXES];
-        for (int a = 0; a < p->plan.axes; a++)
-            position[a] = read_position(&p->positions[a], offset(&job->table, index, p->positions[a].stride));
-        pe_turns turns = job->turns;
-        const ptrdiff_t head = p->plan.heads > 1 ? coordinate(&job->table, index, p->ndim - 3) : 0;
-        turns.high += head * turns.padded, turns.low += head * turns.padded;
-        k->sincos_row(&turns, position, cos, sin);
-        if (p->plan.rate) fade_angles(&p->plan, p->inverse, k->size == 8, position, cos, sin);
+    const ptrdiff_t step = job->angle_bytes;
+    ptrdiff_t at[MAX_BLOCK];
+    if (job->tables) {
+        offsets(&job->table, first, n, p->cos.stride, at);
+        for (ptrdiff_t i = 0; i < n; i++)
+            k->load_row(p->cos.dtype, p->plan.planes, p->cos.data + at[i], cos + i * step);
+        offsets(&job->table, first, n, p->sin.stride, at);
+        for (ptrdiff_t i = 0; i < n; i++) {
+            k->load_row(p->sin.dtype, p->plan.planes, p->sin.data + at[i], sin + i * step);
+            if (p->inverse) invert_table(k->size == 8, p->plan.planes, cos + i * step, sin + i * step);
+        }
         return;
     }
-    k->load_row(p->cos.dtype, p->plan.planes, p->cos.data + offset(&job->table, index, p->cos.stride), cos);
-    k->load_row(p->sin.dtype, p->plan.planes, p->sin.data + offset(&job->table, index, p->sin.stride), sin);
-    if (p->inverse) invert_table(pe_is_double(job->dtype), p->plan.planes, cos, sin);
+    double position[MAX_BLOCK][PE_MAX_POSITION_AXES];
+    for (int a = 0; a < p->plan.axes; a++) {
+        offsets(&job->table, first, n, p->positions[a].stride, at);
+        for (ptrdiff_t i = 0; i < n; i++) position[i][a] = read_position(&p->positions[a], at[i]);
+    }
+    ptrdiff_t head_stride[PE_MAX_AXES] = {0}; /* so that the offset of a row is its head */
+    if (p->plan.heads > 1) head_stride[p->ndim - 3] = 1;
+    offsets(&job->table, first, n, head_stride, at);
+    for (ptrdiff_t i = 0; i < n; i++) {
+        pe_turns turns = job->turns;
+        turns.high += at[i] * turns.padded, turns.low += at[i] * turns.padded;
+        k->sincos_row(&turns, position[i], cos + i * step, sin + i * step);
+        if (p->plan.rate) fade_angles(&p->plan, p->inverse, k->size == 8, position[i], cos + i * step, sin + i * step);
+    }
 }
 
-static void turn_row(const job_t *job, const char *x, const char *cos, const char *sin, char *row, char *out) {
-    const pe_real_kernels *k = job->k;
-    const pe_plan *plan = &job->p->plan;
-    const ptrdiff_t item = pe_itemsize(job->dtype), from = plan->offset * item, end = pe_turned_end(plan) * item;
-    if (item == k->size) {
-        pe_turn_row(k, plan, x + from, cos, sin, out + from, job->stream);
-    } else { /* 16-bit: widen, turn in scratch, round once */
-        k->load_row(job->dtype, 2 * plan->planes, x + from, row);
-        pe_turn_row(k, plan, row, cos, sin, row, false);
-        k->store_row(job->dtype, 2 * plan->planes, row, out + from);
+/* Rows of a block along one kind of axis: where they are in x and out, and how many from each on lie at equal steps. */
+typedef struct {
+    ptrdiff_t n, x[MAX_BLOCK], out[MAX_BLOCK], even[MAX_BLOCK];
+} rows_t;
+
+static void find_rows(const job_t *job, const axes_t *axes, ptrdiff_t first, ptrdiff_t most, rows_t *rows) {
+    const pe_rope_params *p = job->p;
+    const ptrdiff_t n = rows->n = axes->rows - first < most ? axes->rows - first : most;
+    const ptrdiff_t *x = rows->x, *out = rows->out;
+    offsets(axes, first, n, p->x.stride, rows->x);
+    offsets(axes, first, n, p->out.stride, rows->out);
+    for (ptrdiff_t i = n - 1; i >= 0; i--) {
+        const ptrdiff_t left = n - 1 - i;
+        const bool same = left > 1 && x[i + 1] - x[i] == x[i + 2] - x[i + 1] &&
+                          out[i + 1] - out[i] == out[i + 2] - out[i + 1];
+        rows->even[i] = same ? rows->even[i + 1] + 1 : left ? 2 : 1;
     }
-    if (out == x) return;
-    if (from) memcpy(out, x, (size_t)from);
-    if (end < job->row_bytes) memcpy(out + end, x + end, (size_t)(job->row_bytes - end));
 }
+
+static ptrdiff_t clamp(ptrdiff_t x, ptrdiff_t low, ptrdiff_t high) { return x < low ? low : x > high ? high : x; }
 
 static void rope_task(const void *context, ptrdiff_t task, void *scratch) {
     const job_t *job = context;
     const pe_rope_params *p = job->p;
-    char *cos = scratch, *sin = cos + job->sin_at, *row = cos + job->row_at;
-    const ptrdiff_t a0 = task % job->table_blocks * job->table_block, s0 = task / job->table_blocks * job->shared_block;
-    ptrdiff_t na = job->table.rows - a0, ns = job->shared.rows - s0;
-    if (na > job->table_block) na = job->table_block;
-    if (ns > job->shared_block) ns = job->shared_block;
+    const pe_plan *plan = &p->plan;
+    char *cos = scratch, *sin = cos + job->sin_at;
+    const ptrdiff_t first = task % job->table_blocks * job->table_block;
+    rows_t table, shared;
+    find_rows(job, &job->table, first, job->table_block, &table);
+    find_rows(job, &job->shared, task / job->table_blocks * job->shared_block, job->shared_block, &shared);
 
-    ptrdiff_t xa[MAX_BLOCK], oa[MAX_BLOCK], xs[MAX_BLOCK], os[MAX_BLOCK];
-    const ptrdiff_t angle_bytes = job->angle_bytes;
-    for (ptrdiff_t a = 0; a < na; a++) {
-        make_angles(job, a0 + a, cos + a * angle_bytes, sin + a * angle_bytes);
-        xa[a] = offset(&job->table, a0 + a, p->x.stride);
-        oa[a] = offset(&job->table, a0 + a, p->out.stride);
-    }
-    for (ptrdiff_t s = 0; s < ns; s++) {
-        xs[s] = offset(&job->shared, s0 + s, p->x.stride);
-        os[s] = offset(&job->shared, s0 + s, p->out.stride);
-    }
     /* the inner loop follows memory: heads inside positions for (B, T, H, D), positions inside heads otherwise */
-    const bool heads_inside = job->shared_inner;
-    const ptrdiff_t outer = heads_inside ? na : ns, inner = heads_inside ? ns : na;
-    const ptrdiff_t ahead = 1 + PREFETCH_BYTES / job->row_bytes;
-    for (ptrdiff_t i = 0; i < outer; i++)
-        for (ptrdiff_t j = 0; j < inner; j++) {
-            const ptrdiff_t a = heads_inside ? i : j, s = heads_inside ? j : i;
-            const ptrdiff_t in = j + ahead < inner ? i : i + 1, jn = j + ahead < inner ? j + ahead : j + ahead - inner;
-            if (in < outer && jn < inner) {
-                const char *next = p->x.data + (heads_inside ? xa[in] + xs[jn] : xa[jn] + xs[in]);
-                for (ptrdiff_t at = 0; at < job->row_bytes; at += 64) __builtin_prefetch(next + at, 0, 2);
+    const rows_t *outer = job->shared_inner ? &table : &shared, *inner = job->shared_inner ? &shared : &table;
+    const ptrdiff_t item = pe_itemsize(job->dtype);
+    pe_turned rows = {.dtype = job->dtype, .planes = plan->planes, .blocks = plan->blocks, .half = plan->half,
+                      .before = plan->offset * item, .after = job->row_bytes - pe_turned_end(plan) * item,
+                      .ahead = 1 + PREFETCH_BYTES / job->row_bytes,
+                      .angle_step = job->shared_inner ? 0 : job->angle_bytes};
+    const ptrdiff_t few = clamp(PART_BYTES / (2 * job->angle_bytes), 1, table.n), part = shared.n > 1 ? table.n : few;
+    ptrdiff_t from = 0, made = 0;
+    for (ptrdiff_t i = 0; i < outer->n; i++)
+        for (ptrdiff_t j = 0; j < inner->n; j += rows.rows) {
+            const ptrdiff_t a = job->shared_inner ? i : j;
+            if (a == made) {
+                from = made;
+                made = table.n - made < part ? table.n : made + part;
+                make_angles(job, first + from, made - from, cos, sin);
             }
-            turn_row(job, p->x.data + xa[a] + xs[s], cos + a * angle_bytes, sin + a * angle_bytes, row,
-                     p->out.data + oa[a] + os[s]);
+            rows.rows = inner->even[j];
+            if (inner == &table && rows.rows > made - j) rows.rows = made - j;
+            rows.x_step = rows.rows > 1 ? inner->x[j + 1] - inner->x[j] : 0;
+            rows.out_step = rows.rows > 1 ? inner->out[j + 1] - inner->out[j] : 0;
+            rows.x = p->x.data + outer->x[i] + inner->x[j];
+            rows.out = p->out.data + outer->out[i] + inner->out[j];
+            rows.cos = cos + (a - from) * job->angle_bytes;
+            rows.sin = sin + (a - from) * job->angle_bytes;
+            const ptrdiff_t in = j + rows.rows < inner->n ? i : i + 1, jn = in == i ? j + rows.rows : 0;
+            rows.next = in < outer->n ? p->x.data + outer->x[in] + inner->x[jn] : NULL;
+            rows.stream = job->stream && rows.out_step == job->row_bytes;
+            job->k->rotate(&rows);
         }
     if (job->stream) pe_active->stream_end();
 }
@@ -186,23 +209,13 @@ static void split_axes(job_t *job) {
         else
             for (int a = 0; a < p->plan.axes; a++) differs |= p->positions[a].stride[i] != 0;
         differs |= p->plan.heads > 1 && i == p->ndim - 3;
-        add_axis(differs ? &job->table : &job->shared, i, p->shape[i]);
+        if (p->shape[i] != 1) add_axis(differs ? &job->table : &job->shared, i, p->shape[i]);
     }
 }
 
 static ptrdiff_t last_stride(const axes_t *a, const ptrdiff_t *stride) {
     ptrdiff_t s = a->n ? stride[a->axis[a->n - 1]] : 0;
     return s < 0 ? -s : s;
-}
-
-static ptrdiff_t clamp(ptrdiff_t x, ptrdiff_t low, ptrdiff_t high) { return x < low ? low : x > high ? high : x; }
-
-/* Stores past the cache need 16-byte alignment: of every row, and of both halves of a run. */
-static bool may_stream(const pe_rope_params *p) {
-    const ptrdiff_t item = pe_itemsize(p->x.dtype);
-    ptrdiff_t low = (ptrdiff_t)(uintptr_t)p->out.data | p->plan.planes / p->plan.blocks * item | p->plan.offset * item;
-    for (int i = 0; i < p->ndim - 1; i++) low |= p->shape[i] > 1 ? p->out.stride[i] : 0;
-    return low % 16 == 0;
 }
 
 pe_status pe_rope(const pe_rope_params *p) {
@@ -227,12 +240,11 @@ pe_status pe_rope(const pe_rope_params *p) {
     job.table_block = clamp(job.table_block, 1, job.table.rows < MAX_BLOCK ? job.table.rows : MAX_BLOCK);
     job.table_blocks = (job.table.rows + job.table_block - 1) / job.table_block;
     const ptrdiff_t shared_blocks = (job.shared.rows + job.shared_block - 1) / job.shared_block;
-    job.stream = !job.in_place && rows * job.row_bytes >= STREAM_FROM && may_stream(p);
+    job.stream = !job.in_place && rows * job.row_bytes >= STREAM_FROM && job.row_bytes <= PE_STREAM_ROW;
 
     const size_t table = ((size_t)(job.table_block * angle_bytes) + 63) / 64 * 64;
     job.sin_at = table;
-    job.row_at = 2 * table;
-    const size_t scratch = job.row_at + (size_t)(2 * p->plan.planes * job.k->size);
+    const size_t scratch = 2 * table;
     const double seconds = SECONDS_PER_BYTE * 2 * (double)(rows * job.row_bytes) +
                            SECONDS_PER_ANGLE * (double)(job.table.rows * p->plan.planes) * (double)shared_blocks;
     /* half of a row turned in place would be lost to an interrupt: such a call runs to its end */

@@ -15,12 +15,10 @@ static inline ptrdiff_t pe_padded(const pe_plan *plan) {
 /* the 2L turned reals of a row, x, into out (which may be x); stream: past the cache */
 static inline void pe_turn_row(const pe_real_kernels *k, const pe_plan *plan, const char *x, const char *cos,
                                const char *sin, char *out, bool stream) {
-    const int runs = plan->half ? plan->blocks : 1; /* adjacent pairs do not see where a run ends */
-    const ptrdiff_t w = runs == 1 ? plan->planes : plan->planes / runs; /* a division costs a row */
-    for (int b = 0; b < runs; b++) {
-        const ptrdiff_t table = b * w * k->size, at = 2 * table;
-        (plan->half ? k->rotate_half : k->rotate_pairs)(w, x + at, cos + table, sin + table, out + at, stream);
-    }
+    const pe_turned row = {.dtype = k->size == 8 ? PE_F64 : PE_F32, .rows = 1, .planes = plan->planes,
+                           .blocks = plan->blocks, .half = plan->half, .stream = stream, .x = x, .cos = cos,
+                           .sin = sin, .out = out};
+    k->rotate(&row);
 }
 
 #endif

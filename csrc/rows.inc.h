@@ -1,4 +1,4 @@
-/* Row kernels for one kind of real, written once in vector names: conversion, angles, rotation, bias, transposition.
+/* Row kernels for one kind of real, written once in vector names: conversion, angles, transposition.
  * R is f32 or f64, REAL the C type; v(name) is the vector name for it. */
 
 #define TAIL(n, W) ((int)((n) % (W)))
@@ -52,19 +52,80 @@ static void FN(store_row)(pe_dtype dtype, ptrdiff_t n, const void *reals, void *
 #endif
 }
 
+/* W elements of a row as reals, or its last n */
+INLINE V FN(widen)(pe_dtype dtype, const char *at) {
+#if REAL_IS_FLOAT
+    if (dtype == PE_F16) return load_half(at);
+    if (dtype == PE_BF16) return load_bfloat(at);
+#endif
+    (void)dtype;
+    return v(load)(at);
+}
+
+INLINE V FN(widen_n)(pe_dtype dtype, const char *at, int n) {
+#if REAL_IS_FLOAT
+    char last[2 * W] = {0};
+    if (dtype != PE_F32) {
+        memcpy(last, at, (size_t)n * 2);
+        return FN(widen)(dtype, last);
+    }
+#endif
+    (void)dtype;
+    return v(load_n)(at, n);
+}
+
+INLINE V FN(get)(pe_dtype dtype, const char *at, int n) {
+    return n < W ? FN(widen_n)(dtype, at, n) : FN(widen)(dtype, at);
+}
+
+/* and the first n of W back, rounded once */
+INLINE void FN(put)(pe_dtype dtype, char *p, V a, int n) {
+#if REAL_IS_FLOAT
+    if (dtype != PE_F32) {
+        char first[2 * W], *to = n < W ? first : p;
+        if (dtype == PE_F16) store_half(to, a);
+        else store_bfloat(to, a);
+        if (n < W) memcpy(p, first, (size_t)n * 2);
+        return;
+    }
+#endif
+    (void)dtype;
+    if (n < W) v(store_n)(p, a, n);
+    else v(store)(p, a);
+}
+
+#if REAL_IS_FLOAT
+/* position * (high + low) to 106 bits */
+INLINE void product_f64(double position, const double *high, const double *low, vec_f64 *head, vec_f64 *tail) {
+    const vec_f64 p = set1_f64(position), w = load_f64(high);
+    *head = mul_f64(p, w);
+    *tail = fma_f64(p, load_f64(low), product_tail(p, w, *head));
+}
+#endif
+
 #if REAL_IS_FLOAT && W_f32 > 1
-static void fast_sincos_row(const pe_turns *turns, double position, float *cos, float *sin) {
+/* sum_a position[a] * turns[a] likewise, W of them from l on */
+INLINE void phase_f64(const pe_turns *turns, const double *position, ptrdiff_t l, vec_f64 *head, vec_f64 *tail) {
+    const double *high = turns->high + l, *low = turns->low + l;
+    product_f64(position[0], high, low, head, tail);
+    for (int a = 1; a < turns->axes; a++) {
+        vec_f64 more, lost;
+        product_f64(position[a], high + a * turns->axis, low + a * turns->axis, &more, &lost);
+        const vec_f64 sum = add_f64(*head, more), part = sub_f64(sum, *head); /* Knuth: what the sum loses */
+        lost = add_f64(lost, add_f64(sub_f64(*head, sub_f64(sum, part)), sub_f64(more, part)));
+        *tail = add_f64(*tail, lost);
+        *head = sum;
+    }
+}
+
+static void fast_sincos_row(const pe_turns *turns, const double *position, float *cos, float *sin) {
     const vec_f32 amplitude = set1_f32((float)turns->amplitude);
     const vec_f32 signed_amplitude = set1_f32((float)(turns->sign * turns->amplitude));
-    const vec_f64 p = set1_f64(position);
     for (ptrdiff_t l = 0; l < turns->padded; l += W_f32) {
         vec_f64 head[2], tail[2];
         vec_f32 c, s;
-        for (int i = 0; i < 2; i++) {
-            vec_f64 high = load_f64(turns->high + l + i * W_f64), low = load_f64(turns->low + l + i * W_f64);
-            head[i] = mul_f64(p, high);
-            tail[i] = fma_f64(p, low, product_tail(p, high, head[i]));
-        }
+        phase_f64(turns, position, l, &head[0], &tail[0]);
+        phase_f64(turns, position, l + W_f64, &head[1], &tail[1]);
         sincos_pair(head, tail, &c, &s);
         store_f32(cos + l, mul_f32(c, amplitude));
         store_f32(sin + l, mul_f32(s, signed_amplitude));
@@ -75,8 +136,10 @@ static void fast_sincos_row(const pe_turns *turns, double position, float *cos, 
 static void FN(sincos_row)(const pe_turns *turns, const double *position, void *cos, void *sin) {
     REAL *cos_out = cos, *sin_out = sin;
 #if REAL_IS_FLOAT && W_f32 > 1
-    if (turns->axes == 1 && fabs(*position) * turns->highest < FAST_TURNS) {
-        fast_sincos_row(turns, *position, cos, sin);
+    double reach = 0;
+    for (int a = 0; a < turns->axes; a++) reach += fabs(position[a]);
+    if (reach * turns->highest < FAST_TURNS) {
+        fast_sincos_row(turns, position, cos, sin);
         return;
     }
 #endif
@@ -85,11 +148,9 @@ static void FN(sincos_row)(const pe_turns *turns, const double *position, void *
     for (ptrdiff_t l = 0; l < turns->padded; l += W_f64) {
         vec_f64 quarter = zero_f64(), rest = zero_f64();
         for (int a = 0; a < turns->axes; a++) {
-            vec_f64 p = set1_f64(position[a]), high = load_f64(turns->high + a * turns->axis + l);
-            vec_f64 low = load_f64(turns->low + a * turns->axis + l);
-            /* the product to 106 bits; its head loses whole quarters exactly before the tail is added */
-            vec_f64 head = mul_f64(p, high);
-            vec_f64 tail = fma_f64(p, low, product_tail(p, high, head));
+            const ptrdiff_t at = a * turns->axis + l;
+            vec_f64 head, tail; /* the head loses whole quarters exactly before the tail is added */
+            product_f64(position[a], turns->high + at, turns->low + at, &head, &tail);
             vec_f64 q = round_f64(mul_f64(head, four));
             rest = add_f64(rest, add_f64(sub_f64(head, mul_f64(q, fourth)), tail));
             quarter = add_f64(quarter, sub_f64(q, mul_f64(four, round_f64(mul_f64(q, fourth)))));
@@ -104,114 +165,15 @@ static void FN(sincos_row)(const pe_turns *turns, const double *position, void *
     }
 }
 
-/* A constant at each place where it is used, so that the loops hold one kind of store. */
-static inline __attribute__((always_inline)) void FN(put)(char *p, V a, bool stream) {
-    if (stream) v(stream)(p, a);
-    else v(store)(p, a);
-}
-
-static inline __attribute__((always_inline)) void FN(turn_half)(ptrdiff_t planes, const char *x, const REAL *cos,
-                                                                const REAL *sin, char *out, bool stream) {
-    const ptrdiff_t z = (ptrdiff_t)sizeof(REAL), w = planes * z;
-    ptrdiff_t l = 0;
-    for (; l + W <= planes; l += W) {
-        V a = v(load)(x + l * z), b = v(load)(x + w + l * z), c = v(load)(cos + l), s = v(load)(sin + l);
-        FN(put)(out + l * z, v(sub)(v(mul)(a, c), v(mul)(b, s)), stream);
-        FN(put)(out + w + l * z, v(fma)(a, s, v(mul)(b, c)), stream);
-    }
-    if (l < planes) {
-        const int n = TAIL(planes, W);
-        V a = v(load_n)(x + l * z, n), b = v(load_n)(x + w + l * z, n);
-        V c = v(load_n)(cos + l, n), s = v(load_n)(sin + l, n);
-        v(store_n)(out + l * z, v(sub)(v(mul)(a, c), v(mul)(b, s)), n);
-        v(store_n)(out + w + l * z, v(fma)(a, s, v(mul)(b, c)), n);
-    }
-}
-
-static void FN(rotate_half)(ptrdiff_t planes, const char *x, const void *cos, const void *sin, char *out,
-                            bool stream) {
-    if (stream) FN(turn_half)(planes, x, cos, sin, out, true);
-    else FN(turn_half)(planes, x, cos, sin, out, false);
-}
-
-static inline __attribute__((always_inline)) void FN(turn_pairs)(ptrdiff_t planes, const char *x, const REAL *cos,
-                                                                 const REAL *sin, char *out, bool stream) {
-    const ptrdiff_t z = (ptrdiff_t)sizeof(REAL), n = 2 * planes;
-#if W_f32 == 1
-    for (ptrdiff_t i = 0; i < n; i += 2) {
-        V a = v(load)(x + i * z), b = v(load)(x + (i + 1) * z), c = cos[i / 2], s = sin[i / 2];
-        FN(put)(out + i * z, a * c - b * s, stream);
-        FN(put)(out + (i + 1) * z, a * s + b * c, stream);
-    }
-#else
-    ptrdiff_t i = 0;
-    for (; i + W <= n; i += W)
-        FN(put)(out + i * z, v(turn)(v(load)(x + i * z), v(twice)(cos + i / 2), v(twice)(sin + i / 2)), stream);
-    if (i < n) {
-        const int rest = TAIL(n, W);
-        V a = v(load_n)(x + i * z, rest);
-        v(store_n)(out + i * z, v(turn)(a, v(twice)(cos + i / 2), v(twice)(sin + i / 2)), rest);
-    }
-#endif
-}
-
-static void FN(rotate_pairs)(ptrdiff_t planes, const char *x, const void *cos, const void *sin, char *out,
-                             bool stream) {
-    if (stream) FN(turn_pairs)(planes, x, cos, sin, out, true);
-    else FN(turn_pairs)(planes, x, cos, sin, out, false);
-}
-
-static inline V FN(bias_of)(V gap, V slope, bool causal) { /* gap = s - t */
-    if (causal) return v(select)(v(gt)(gap, v(zero)()), v(set1)(-(REAL)INFINITY), v(mul)(slope, gap));
-    return v(mul)(slope, v(min)(gap, v(sub)(v(zero)(), gap)));
-}
-
-static inline __attribute__((always_inline)) void FN(fill_bias)(ptrdiff_t n, double t, const double *s,
-                                                                const REAL *near, REAL t_near, V slope, bool causal,
-                                                                char *out, bool stream) {
-    const ptrdiff_t z = (ptrdiff_t)sizeof(REAL);
-    const vec_f64 query = set1_f64(t);
-    const V query_near = v(set1)(t_near);
-    ptrdiff_t j = 0;
-    for (; j + W <= n; j += W) {
-        const V gap = near ? v(sub)(v(load)(near + j), query_near) : v(difference)(s + j, query);
-        FN(put)(out + j * z, FN(bias_of)(gap, slope, causal), stream);
-    }
-    if (j < n) {
-        double last[W] = {0};
-        memcpy(last, s + j, (size_t)(n - j) * sizeof *s);
-        v(store_n)(out + j * z, FN(bias_of)(v(difference)(last, query), slope, causal), (int)(n - j));
-    }
-}
-
-static void FN(bias_row)(ptrdiff_t n, double t, const double *s, const void *near, double origin, double slope,
-                         bool causal, void *out, bool stream) {
-    /* a slope beyond the reals would become infinite, and NaN at gap 0 */
-    const V slopes = v(set1)((REAL)(slope < (double)REAL_MAX ? slope : (double)REAL_MAX));
-    const REAL *from = near, at = (REAL)(t - origin);
-    if ((double)at != t - origin || at + origin != t) from = NULL;
-    if (from && stream && causal) FN(fill_bias)(n, t, s, from, at, slopes, true, out, true);
-    else if (from && stream) FN(fill_bias)(n, t, s, from, at, slopes, false, out, true);
-    else if (from) FN(fill_bias)(n, t, s, from, at, slopes, causal, out, false);
-    else if (stream) FN(fill_bias)(n, t, s, NULL, 0, slopes, causal, out, true);
-    else FN(fill_bias)(n, t, s, NULL, 0, slopes, causal, out, false);
-}
-
-static bool FN(shift_row)(ptrdiff_t n, const double *s, double origin, void *near) {
-    REAL *to = near;
-    bool exact = true;
-    for (ptrdiff_t j = 0; j < n; j++) {
-        to[j] = (REAL)(s[j] - origin);
-        exact &= (double)to[j] == s[j] - origin && to[j] + origin == s[j];
-    }
-    return exact;
-}
-
 static void FN(transpose)(ptrdiff_t rows, ptrdiff_t columns, double factor, const void *src, ptrdiff_t src_lead,
                           void *dst, ptrdiff_t dst_lead) {
     enum { B = BLOCK };
     const REAL *from = src, scale = (REAL)factor;
     REAL *to = dst;
+    if (rows == 1 && dst_lead == 1) { /* a row stays one */
+        for (ptrdiff_t c = 0; c < columns; c++) to[c] = scale * from[c];
+        return;
+    }
     const ptrdiff_t whole_rows = rows / B * B, whole_columns = columns / B * B;
     for (ptrdiff_t r = 0; r < whole_rows; r += B)
         for (ptrdiff_t c = 0; c < whole_columns; c += B)

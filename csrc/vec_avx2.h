@@ -85,6 +85,26 @@ static inline double total_f64(vec_f64 a) {
     return _mm_cvtsd_f64(_mm_add_sd(half, _mm_unpackhi_pd(half, half)));
 }
 
+/* The totals of as many vectors as one has lanes, in order: pairs are added while they are interleaved. */
+static inline vec_f32 totals_f32(const vec_f32 *a) {
+    __m256 pair[4], four[2];
+    for (int i = 0; i < 4; i++)
+        pair[i] = _mm256_add_ps(_mm256_unpacklo_ps(a[2 * i], a[2 * i + 1]), _mm256_unpackhi_ps(a[2 * i], a[2 * i + 1]));
+    for (int i = 0; i < 2; i++) {
+        const __m256d x = _mm256_castps_pd(pair[2 * i]), y = _mm256_castps_pd(pair[2 * i + 1]);
+        four[i] = _mm256_add_ps(_mm256_castpd_ps(_mm256_unpacklo_pd(x, y)), _mm256_castpd_ps(_mm256_unpackhi_pd(x, y)));
+    }
+    return _mm256_add_ps(_mm256_permute2f128_ps(four[0], four[1], 0x20),
+                         _mm256_permute2f128_ps(four[0], four[1], 0x31));
+}
+static inline vec_f64 totals_f64(const vec_f64 *a) {
+    __m256d pair[2];
+    for (int i = 0; i < 2; i++)
+        pair[i] = _mm256_add_pd(_mm256_unpacklo_pd(a[2 * i], a[2 * i + 1]), _mm256_unpackhi_pd(a[2 * i], a[2 * i + 1]));
+    return _mm256_add_pd(_mm256_permute2f128_pd(pair[0], pair[1], 0x20),
+                         _mm256_permute2f128_pd(pair[0], pair[1], 0x31));
+}
+
 /* W/2 reals, each twice: c c c' c' ... */
 static inline vec_f32 twice_f32(const float *p) {
     const __m256i each = _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3);
@@ -158,4 +178,11 @@ static inline void stream_f32(void *p, vec_f32 a) {
     _mm_stream_ps(to + 4, _mm256_extractf128_ps(a, 1));
 }
 static inline void stream_f64(void *p, vec_f64 a) { stream_f32(p, _mm256_castpd_ps(a)); }
+/* a line of 64 bytes, both ends aligned to it; the second past the cache */
+static inline void copy_line(char *to, const char *from) {
+    for (int i = 0; i < 2; i++) _mm256_store_si256((__m256i *)to + i, _mm256_load_si256((const __m256i *)from + i));
+}
+static inline void stream_line(char *to, const char *from) {
+    for (int i = 0; i < 2; i++) _mm256_stream_si256((__m256i *)to + i, _mm256_load_si256((const __m256i *)from + i));
+}
 static inline void fence(void) { _mm_sfence(); }

@@ -44,6 +44,30 @@ VEC_COMMON(f64, pd, __mmask8, double)
 static inline float total_f32(vec_f32 a) { return _mm512_reduce_add_ps(a); }
 static inline double total_f64(vec_f64 a) { return _mm512_reduce_add_pd(a); }
 
+/* The totals of as many vectors as one has lanes, in order: pairs are added while they are interleaved. */
+static inline vec_f32 totals_f32(const vec_f32 *a) {
+    __m512 pair[8], four[4], half[2];
+    for (int i = 0; i < 8; i++)
+        pair[i] = _mm512_add_ps(_mm512_unpacklo_ps(a[2 * i], a[2 * i + 1]), _mm512_unpackhi_ps(a[2 * i], a[2 * i + 1]));
+    for (int i = 0; i < 4; i++) {
+        const __m512d x = _mm512_castps_pd(pair[2 * i]), y = _mm512_castps_pd(pair[2 * i + 1]);
+        four[i] = _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(x, y)), _mm512_castpd_ps(_mm512_unpackhi_pd(x, y)));
+    }
+    for (int i = 0; i < 2; i++)
+        half[i] = _mm512_add_ps(_mm512_shuffle_f32x4(four[2 * i], four[2 * i + 1], 0x88),
+                                _mm512_shuffle_f32x4(four[2 * i], four[2 * i + 1], 0xdd));
+    return _mm512_add_ps(_mm512_shuffle_f32x4(half[0], half[1], 0x88), _mm512_shuffle_f32x4(half[0], half[1], 0xdd));
+}
+static inline vec_f64 totals_f64(const vec_f64 *a) {
+    __m512d pair[4], half[2];
+    for (int i = 0; i < 4; i++)
+        pair[i] = _mm512_add_pd(_mm512_unpacklo_pd(a[2 * i], a[2 * i + 1]), _mm512_unpackhi_pd(a[2 * i], a[2 * i + 1]));
+    for (int i = 0; i < 2; i++)
+        half[i] = _mm512_add_pd(_mm512_shuffle_f64x2(pair[2 * i], pair[2 * i + 1], 0x88),
+                                _mm512_shuffle_f64x2(pair[2 * i], pair[2 * i + 1], 0xdd));
+    return _mm512_add_pd(_mm512_shuffle_f64x2(half[0], half[1], 0x88), _mm512_shuffle_f64x2(half[0], half[1], 0xdd));
+}
+
 /* W/2 reals, each twice: c c c' c' ... */
 static inline vec_f32 twice_f32(const float *p) {
     const __m512i each = _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
@@ -123,4 +147,7 @@ static inline void stream_f32(void *p, vec_f32 a) {
     _mm_stream_ps(to + 12, _mm512_extractf32x4_ps(a, 3));
 }
 static inline void stream_f64(void *p, vec_f64 a) { stream_f32(p, _mm512_castpd_ps(a)); }
+/* a line of 64 bytes, both ends aligned to it; the second past the cache */
+static inline void copy_line(char *to, const char *from) { _mm512_store_si512(to, _mm512_loadu_si512(from)); }
+static inline void stream_line(char *to, const char *from) { _mm512_stream_si512((void *)to, _mm512_load_si512(from)); }
 static inline void fence(void) { _mm_sfence(); }

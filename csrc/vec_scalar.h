@@ -73,6 +73,9 @@ static inline void transpose_block_f64(const double *src, ptrdiff_t lead, double
 
 static inline float total_f32(float a) { return a; }
 static inline double total_f64(double a) { return a; }
+/* the totals of as many vectors as one has lanes */
+static inline float totals_f32(const float *a) { return *a; }
+static inline double totals_f64(const double *a) { return *a; }
 static inline float difference_f32(const double *t, double s) { return (float)(*t - s); }
 static inline double difference_f64(const double *t, double s) { return *t - s; }
 /* a * b - product, exactly, where product = a * b rounded */
@@ -136,4 +139,6 @@ static inline void store_bfloat(void *p, float a) {
 
 static inline void stream_f32(void *p, float a) { store_f32(p, a); }
 static inline void stream_f64(void *p, double a) { store_f64(p, a); }
+static inline void copy_line(char *to, const char *from) { memcpy(to, from, 64); }
+static inline void stream_line(char *to, const char *from) { memcpy(to, from, 64); }
 static inline void fence(void) {}

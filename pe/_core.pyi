@@ -18,6 +18,9 @@ def bias(
     q_positions: object, k_positions: object, slopes: object, causal: bool, out: object,
     num_threads: int | None, /,
 ) -> Any: ...
+def bias_of_counts(
+    queries: int, keys: int | None, slopes: object, causal: bool, out: object, num_threads: int | None, /
+) -> Any: ...
 def attention(
     q: object, k: object, v: object, options: tuple[Any, ...], out: object, num_threads: int | None, /
 ) -> Any: ...

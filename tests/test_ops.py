@@ -261,3 +261,13 @@ def test_lse_comes_with_out():
         assert result is out
         np.testing.assert_array_equal(out, expected)
         np.testing.assert_array_equal(lse, expected_lse)
+
+
+def test_every_size_of_group_against_the_twin():
+    rng = np.random.default_rng(3)
+    for group in range(1, 9):
+        for dtype, near in ((np.float16, 2e-3), (np.float32, 2e-6), (np.float64, 1e-13)):
+            q = rng.standard_normal((2 * group, 1, 40)).astype(dtype)
+            k, v = rng.standard_normal((2, 2, 1100, 40)).astype(dtype)
+            expected = pe.reference.attention(*(a.astype(float) for a in (q, k, v)))
+            assert np.abs(pe.attention(q, k, v) - expected).max() <= near, (group, dtype)

@@ -8,10 +8,9 @@ from .attention import attention
 from .bias import alibi, decay
 from .merge import merge
 from .retention import retention
-from .rotary import apply_rope, apply_rope_2d, plan_1d
+from .rotary import apply_rope, apply_rope_2d, plan_1d, plan_2d
 from .rotary_nd import apply_rope_nd
 from .weights import attention_weights
 
 __all__ = ["alibi", "apply_rope", "apply_rope_2d", "apply_rope_nd", "attention", "attention_weights",
-           "decay", "merge", "plan_1d",
-           "retention"]
+           "decay", "merge", "plan_1d", "plan_2d", "retention"]

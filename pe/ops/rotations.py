@@ -171,6 +171,12 @@ def apply_rope_2d(x: ArrayLike, pos_x: ArrayLike, pos_y: ArrayLike, *, freqs: Ar
     >>> pe.apply_rope_2d(image, *pe.grid_positions(2, 3)).shape
     (6, 8)
     """
+    if type(x) is _ndarray and x.ndim and freqs is None and is_plain(inverse, num_threads):
+        plan = _quick_plan_2d(x.shape[-1], base, layout)
+        if plan is not None:
+            result = _core.apply_rope(x, (pos_x, pos_y), plan, inverse, out, num_threads)
+            if result is not NotImplemented:
+                return result
     arguments, target = _check.apply_rope_2d(x, pos_x, pos_y, freqs, base, layout, inverse, out, num_threads)
     return target.deliver(run(_core.apply_rope, arguments))
 
@@ -181,6 +187,18 @@ def _quick_plan(width, rope, base, layout):
         return one_axis_plan(rope, width) if base is layout is None else None
     usual = (layout is None or type(layout) is str) and (base is None or type(base) in (int, float))
     return _check.plan_1d(width, base, layout, None) if usual and width and width % 2 == 0 else None
+
+
+def _quick_plan_2d(width, base, layout):
+    """Return the plan of a call that names a base and a layout at most, or None for the checks."""
+    usual = _is_usual(layout) and (base is None or (type(base) is float and 1 <= base < 1e30))
+    fits = usual and width and width % 4 == 0
+    return _check.plan_2d(width, 10000.0 if base is None else base, layout or "interleaved") if fits else None
+
+
+def _is_usual(layout):
+    """Say whether a layout goes by one of its two names; aliases and what is none go through the checks."""
+    return layout is None or (type(layout) is str and layout in ("interleaved", "half"))
 
 
 @explain_keywords
@@ -259,5 +277,13 @@ def apply_rope_nd(x: ArrayLike, positions: ArrayLike, freqs: ArrayLike, *, layou
     >>> round(float(np.exp(-0.3) * np.cos(3)), 6)
     -0.733404
     """
+    if (type(x) is type(positions) is type(freqs) is _ndarray and x.ndim and positions.ndim > 1
+            and freqs.ndim == 2 and len(freqs) == positions.shape[-1] and rate is None
+            and _is_usual(layout) and is_plain(inverse, num_threads)):
+        points = tuple(positions[..., axis] for axis in range(len(freqs)))
+        plan = freqs, int(layout == "half"), 1, 1.0, 0
+        result = _core.apply_rope(x, points, plan, inverse, out, num_threads)
+        if result is not NotImplemented:
+            return result
     arguments, target = _check.apply_rope_nd(x, positions, freqs, layout, rate, inverse, out, num_threads)
     return target.deliver(run(_core.apply_rope, arguments))
