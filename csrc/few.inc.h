@@ -2,8 +2,6 @@
  * between, so that no lane idles and every byte of K and V is read once, in order. Rows of 16-bit values are widened
  * as they are loaded. Contracts: kernels.h. */
 
-#define INLINE static inline __attribute__((always_inline))
-
 /* From a row to the one that is asked for while it is read. One query reads rows in their order, which the processor
  * foresees by itself (asking costs a tenth of the speed); several read some rows side by side, which it does not. */
 #define AHEAD (12 << 10)
