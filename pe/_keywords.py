@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, cast
 
 _NOTHING = "pe has no such thing"
@@ -213,13 +213,84 @@ _SHIFT = _table(
     ("pe takes delta=-delta to move back", "inverse"),
 )
 _MATRIX = _table(("pe takes position=", "positions position_ids pos offset p"))
+_FROM_HF = _table(
+    ("pe takes config=, the dict that json.load makes of a config.json",
+     "path hf_config rope_scaling rope_parameters pretrained_model_name_or_path"),
+    ("pe takes layer_type=, such as \"full_attention\"", "layer layer_idx attention_type is_sliding"),
+    ('pe takes layout="interleaved" (pairs 2l, 2l+1) or layout="half" (pairs l, l+L)',
+     "interleaved traditional is_neox_style is_neox"),
+    ("pe takes seq_len=, the length to serve",
+     "max_seq_len max_model_len max_position max_len seq_length context max_position_embeddings"),
+    ("pe reads it in config; change it there, {**config, ...}",
+     "model_type head_dim dim base theta rope_theta partial_rotary_factor rotary_dim rope_type"),
+    (f"{_NOTHING}: frequencies are float64", "dtype device"),
+)
+_EXPLAIN = _table(("pe takes context=, a count of positions",
+                   "context_length seq_len max_seq_len max_position_embeddings max_len length n_ctx"))
+_BOUND = _table(
+    ("pe takes position=", "positions position_ids pos p offset max_position seq_len"),
+    ("pe takes dtype=", "precision torch_dtype"),
+)
+_CHECK = _table(
+    ("pe takes fn=, the function itself", "f func function rope_fn apply_fn"),
+    ("pe takes head_dim=", "dim d_head width D"),
+    ('pe takes axes=, such as "BTHD"', "tensor_format qkv_format format unsqueeze_dim"),
+    ("pe takes expect=pe.Rope(head_dim, base, layout=...), and finds out what it is not told",
+     "layout base theta rope_theta interleaved rotary_dim rope reference expected"),
+    ("pe takes tolerance=", "tol atol rtol"),
+    ("pe takes max_position=", "max_pos max_seq_len max_position_embeddings seq_len positions"),
+    ("pe takes dtypes=, a list of names", "dtype"),
+    ('pe takes arrays="torch" for tensors', "backend framework torch device"),
+)
+_EXTENSION = _table(
+    ("pe takes factor=", "scaling_factor scale s rope_scale"),
+    (f"{_NOTHING} here; it is set in Rope(dim, base, layout=..., scaling=...)",
+     "base theta rope_theta dim head_dim rotary_dim layout"),
+    (f"{_NOTHING} here; pe.Rope.from_hf(config) reads a whole config", "rope_type type config finetuned"),
+)
+_TRAINED = _EXTENSION | _table(
+    ("pe takes original_max_position_embeddings=, the context of training",
+     "max_position_embeddings old_context_len original original_max_position original_context n_ctx_orig"),
+)
+_AMPLITUDE = _table(("pe takes attention_factor=", "attn_factor attention_scaling amplitude"))
+_CHOSEN = _table(("pe takes seq_len=, the length to serve", "max_seq_len max_model_len length"))
+_YARN = _TRAINED | _AMPLITUDE | _table(
+    ("pe takes beta_fast= (32) and beta_slow= (1)", "alpha beta low_freq_factor high_freq_factor"),
+    (f"{_NOTHING}: planes are extrapolated in full, factor 1", "extrapolation_factor ext_factor"),
+)
+_LONGROPE = _TRAINED | _AMPLITUDE | _CHOSEN | _table(
+    ("pe takes short_factor= and long_factor=", "rescale_factors scaling_factors ext_factors"),
+)
+del _LONGROPE["max_position_embeddings"]
+_DYNAMIC = _EXTENSION | _CHOSEN | _table(
+    ("pe takes max_position_embeddings=, up to which nothing is scaled",
+     "original_max_position_embeddings max_position max_pos"),
+    (f"{_NOTHING} here; a fixed alpha is the factor= of pe.scaling.ntk", "alpha"),
+)
+_PRESET = _table(
+    ("pe takes dim=, the width of a head", "head_dim d_head width embed_dim hidden_size"),
+    ("pe takes base=", "theta rope_theta"),
+    (f"{_NOTHING} here: a preset has its model's layout; pe.convert_layout moves weights",
+     "layout interleaved"),
+    (f"{_NOTHING} here; positions go into apply_rope(x, positions=..., rope=...)",
+     "height grid grid_size end_x end_y positions"),
+)
 PEERS = {"Rope": _DESCRIPTION, "apply_rope": _ROPE, "apply_rope_2d": _ROPE_2D, "apply_rope_nd": _ROPE_ND,
          "decay_bias": _DECAY, "alibi_bias": _ALIBI, "attention": _ATTENTION, "merge_attention": _MERGE,
          "attention_weights": _WEIGHTS, "retention": _RETENTION, "build_rope_cache": _CACHE,
          "convert_layout": _CONVERT,
          "sinusoidal": _SINUSOIDAL, "alibi_slopes": _SLOPES, "grid_positions": _GRID,
          "positions_from_mask": _FROM_MASK, "positions_from_lengths": _FROM_LENGTHS, "clock": _CLOCK,
-         "Rope.cache": _POSITIONS, "Rope.apply": _APPLY, "Rope.shift": _SHIFT, "Rope.matrix": _MATRIX}
+         "Rope.cache": _POSITIONS, "Rope.apply": _APPLY, "Rope.shift": _SHIFT, "Rope.matrix": _MATRIX,
+         "Rope.from_hf": _FROM_HF, "Rope.explain": _EXPLAIN, "Rope.error_bound": _BOUND,
+         "check_rope": _CHECK, "scaling.linear": _EXTENSION, "scaling.dynamic_ntk": _DYNAMIC,
+         "scaling.ntk": _EXTENSION | _table(("pe takes factor=", "alpha")),
+         "scaling.proportional": _EXTENSION | _table(
+             ("pe takes partial_rotary_factor=", "rope_proportion proportion rotary_pct part")),
+         "scaling.yarn": _YARN, "scaling.llama3": _TRAINED, "scaling.longrope": _LONGROPE,
+         **dict.fromkeys(("presets.dinov3", "presets.llama4_vision", "presets.pixtral",
+                          "presets.qwen2_vl_vision", "presets.rope_vit_axial", "presets.sam2"), _PRESET),
+         "presets.qwen2_vl": _PRESET | _table(("pe takes sections=", "mrope_section"))}
 CALLS = {
     "Rope": 'Rope(64, layout="half")',
     "apply_rope": "apply_rope(x, positions=np.arange(T)), with one call for queries and one for keys",
@@ -243,7 +314,26 @@ CALLS = {
     "Rope.apply": "Rope(x.shape[-1]).apply(x, np.arange(T))",
     "Rope.shift": "Rope(x.shape[-1]).shift(x, -10), with x that apply returned",
     "Rope.matrix": "Rope(64).matrix(3)",
+    "Rope.from_hf": "Rope.from_hf(config), with config a dict that json.load makes of a config.json",
+    "Rope.explain": "Rope(64).explain(4096)",
+    "Rope.error_bound": 'Rope(64).error_bound(131071, "float32")',
+    "check_rope": "check_rope(fn), with fn a function of x (B, H, T, D) and positions (T,)",
+    "scaling.linear": "scaling.linear(4.0)",
+    "scaling.ntk": "scaling.ntk(4.0)",
+    "scaling.dynamic_ntk": "scaling.dynamic_ntk(4.0, 4096), with the context up to which nothing is scaled",
+    "scaling.proportional": "scaling.proportional(0.25)",
+    "scaling.yarn": "scaling.yarn(4.0, 32768), with the factor and the context of training",
+    "scaling.llama3": "scaling.llama3(8.0)",
+    "scaling.longrope": "scaling.longrope([1.0] * 32, [4.0] * 32, 4096, 32.0), with a divisor for each plane",
+    "presets.dinov3": "presets.dinov3(64)",
+    "presets.llama4_vision": "presets.llama4_vision(88)",
+    "presets.pixtral": "presets.pixtral(64)",
+    "presets.qwen2_vl": "presets.qwen2_vl(128)",
+    "presets.qwen2_vl_vision": "presets.qwen2_vl_vision(80)",
+    "presets.rope_vit_axial": "presets.rope_vit_axial(64)",
+    "presets.sam2": "presets.sam2(64)",
 }
+_HOMES = {"scaling", "presets"}                             # modules whose names users write before a call
 
 _Op = TypeVar("_Op", bound=Callable[..., Any])
 
@@ -253,12 +343,14 @@ def explain_keywords(op: _Op) -> _Op:
 
     The signature stays the true one, and a good call pays for one more function call.
     """
-    name = op.__qualname__.removesuffix(".__init__")
-    own = {key: each for key, each in inspect.signature(op).parameters.items() if key != "self"}
+    name, home = op.__qualname__.removesuffix(".__init__"), op.__module__.split(".")[1]
+    name = f"{home}.{name}" if home in _HOMES else name
+    parameters = inspect.signature(op).parameters
+    own = {key: each for key, each in parameters.items() if key not in ("self", "cls")}
+    hidden = len(parameters) - len(own)
     endless = bool([own.pop(key) for key, each in [*own.items()] if each.kind is each.VAR_POSITIONAL])
     places = [key for key, each in own.items() if each.kind is each.POSITIONAL_OR_KEYWORD]
     needed = [key for key, each in own.items() if each.default is each.empty]
-    hidden = 0 if name == op.__name__ else 1                # self
 
     @functools.wraps(op)
     def call(*args, **keywords):
@@ -271,6 +363,17 @@ def explain_keywords(op: _Op) -> _Op:
             raise TypeError(text) from None
 
     return cast(_Op, call)
+
+
+def unknown_name(module: str, name: str, names: Iterable[str]) -> AttributeError:
+    """Return the error of a module that has no such name, with the nearest that it has."""
+    import difflib  # as below
+
+    own = [each for each in names if not each.startswith("_")]
+    part = [each for each in own if each in name or name in each]
+    near = [] if name.startswith("_") else difflib.get_close_matches(name, own, n=1) or part[:1]
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return AttributeError(f"module {module!r} has no attribute {name!r}{hint}")
 
 
 def _explanation(op, args, keywords, own, places, needed, endless):

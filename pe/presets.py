@@ -19,7 +19,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from ._scalars import integer, positive
+from ._keywords import explain_keywords, unknown_name
+from ._scalars import integer, positive, shown
 from .positions import grid_positions
 from .rope.frequencies import geometric_freqs
 from .rope.huggingface import axes_of
@@ -30,6 +31,11 @@ __all__ = ["dinov3", "dinov3_positions", "llama4_vision", "llama4_vision_positio
            "qwen2_vl_vision", "qwen2_vl_vision_positions", "rope_vit_axial", "sam2"]
 
 
+def __getattr__(name: str) -> None:
+    raise unknown_name(__name__, name, __all__)
+
+
+@explain_keywords
 def rope_vit_axial(dim: int, *, base: float = 100.0) -> Rope:
     """Return the axial encoding of RoPE-ViT: the first half of the planes turns by x, the last by y.
 
@@ -65,6 +71,7 @@ def rope_vit_axial(dim: int, *, base: float = 100.0) -> Rope:
                                                         "Heo et al. (2024), arXiv:2403.13298"))
 
 
+@explain_keywords
 def sam2(dim: int, *, base: float = 10000.0) -> Rope:
     """Return the encoding of SAM 2's memory attention and of SAM 3's image encoder: `rope_vit_axial`, slower.
 
@@ -104,6 +111,7 @@ def sam2(dim: int, *, base: float = 10000.0) -> Rope:
                                                         "Ravi et al. (2024), SAM 2, arXiv:2408.00714"))
 
 
+@explain_keywords
 def llama4_vision(dim: int, *, base: float = 10000.0) -> Rope:
     """Return the encoding of Llama 4's vision tower: x, then y, counted from 1.
 
@@ -166,6 +174,7 @@ def llama4_vision_positions(height: int, width: int) -> NDArray[np.int64]:
     return np.concatenate([patches, np.zeros((1, 2), np.int64)])
 
 
+@explain_keywords
 def pixtral(dim: int, *, base: float = 10000.0) -> Rope:
     """Return the encoding of Pixtral: rows take the even frequencies of one spectrum, columns the odd ones.
 
@@ -203,6 +212,7 @@ def pixtral(dim: int, *, base: float = 10000.0) -> Rope:
                              "Agrawal et al. (2024), Pixtral 12B, arXiv:2410.07073"))
 
 
+@explain_keywords
 def qwen2_vl_vision(dim: int, *, base: float = 10000.0) -> Rope:
     """Return the encoding of the vision towers of Qwen2-VL, Qwen2.5-VL and Qwen3-VL: rows, then columns.
 
@@ -272,6 +282,7 @@ def qwen2_vl_vision_positions(height: int, width: int, *, merge: int = 2) -> NDA
     return np.stack([row, column], axis=-1)
 
 
+@explain_keywords
 def qwen2_vl(dim: int = 128, *, base: float = 1e6, sections: tuple[int, int, int] = (16, 24, 24)) -> Rope:
     """Return the M-RoPE of Qwen2-VL's text model: one spectrum, its planes shared by time, rows and columns.
 
@@ -309,6 +320,9 @@ def qwen2_vl(dim: int = 128, *, base: float = 1e6, sections: tuple[int, int, int
     True
     """
     dim = integer("dim", dim, 2)
+    if not isinstance(sections, tuple | list):
+        raise TypeError(f"sections must be three counts of planes, such as (16, 24, 24); got "
+                        f"{shown(sections)}")
     counts = tuple(integer("sections", count, 0) for count in sections)
     if len(counts) != 3 or 2 * sum(counts) != dim:
         raise ValueError(f"sections must be three counts of planes that add up to D/2 = {dim / 2:g}; got "
@@ -319,6 +333,7 @@ def qwen2_vl(dim: int = 128, *, base: float = 1e6, sections: tuple[int, int, int
                                        "Wang et al. (2024), Qwen2-VL, arXiv:2409.12191"))
 
 
+@explain_keywords
 def dinov3(dim: int, *, base: float = 100.0) -> Rope:
     """Return the encoding of DINOv3: whole turns over an image whatever its size, rows, then columns.
 

@@ -84,6 +84,7 @@ def swap_two(y, order):
     ("nb1_ex3", ["A", "E"], "A, B, C, D are wanted"), ("nb1_ex3", 2, "A, B, C, D are wanted"),
     ("nb1_ex5", True, "Do the two routes always meet"), ("nb1_ex5", "yes", "always meet"),
     ("nb1_ex5", False, "Show it"), ("nb1_ex5", "no", "Show it"), ("nb1_ex5", (0, 3), "both routes end at 9"),
+    ("nb1_ex5", (1e-200, 1e-200), "both routes end at 0"),
     ("nb1_ex5", (-2.5, 0.0), "both routes end at 6.25"), ("nb1_ex5", 3, "Two numbers"),
     ("nb1_ex5", (1, 2, 3), "Two numbers"), ("nb1_ex5", (1, np.inf), "Two numbers"),
 ])

@@ -141,7 +141,8 @@ def test_the_calls_that_messages_show_are_good(call):
     names = {"x": x[0], "q": q, "k": k, "v": v, "T": 5, "M": 3, "N": 5, "H": 4, "mask": ones((3, 5), bool),
              "pos_x": np.arange(5), "pos_y": np.arange(5), "positions": ones((5, 2)), "freqs": ones((2, 4)),
              "out1": q, "out2": q, "lse1": q[..., 0], "lse2": q[..., 0], "np": np, "pe": pe,
-             "gates": ones(5), "weight": ones((128, 6))}
+             "gates": ones(5), "weight": ones((128, 6)), "config": {"model_type": "llama", "head_dim": 64},
+             "fn": lambda x, positions: pe.apply_rope(x, positions=positions)}
     names |= {"q": k} if call.startswith("retention") else {}
     assert eval(f"pe.{call}", names) is not None
 

@@ -2,6 +2,8 @@
 
 import pickle
 import sys
+from types import SimpleNamespace
+from xml.etree import ElementTree
 
 import foreign_ropes as foreign
 import ml_dtypes  # noqa: F401  (NumPy has no bfloat16 without it)
@@ -342,7 +344,40 @@ def test_the_report_fits_a_screen_and_says_it_all():
     lines = str(wrong).splitlines()
     assert lines[0] == "1 fault found" and "  rotation   no; relative: no" in lines and len(lines) <= 24
     assert max(map(len, lines)) <= 110 and "    position = [1]" in lines
-    assert repr(wrong) == "<RopeReport 1 fault found>"
+    assert repr(wrong) == f"<RopeReport 1 fault found: {wrong.causes[0]}>"
+    assert repr(check_rope(turned_by(pe.Rope(8)), 8)) == "<RopeReport a correct rotary encoding>"
+
+
+def test_the_report_in_a_notebook():
+    wrong, printed = check_rope(foreign.vjepa2, 8), []
+    page = ElementTree.fromstring(f"<div>{wrong._repr_html_()}</div>")
+    assert page.find("p/strong").text == "1 fault found"
+    rows = {row.find("th").text: row.find("td").text for row in page.iter("tr")}
+    assert rows["cause"] == wrong.causes[0] and rows["rotation"] == "no; relative: no"
+    assert {*wrong.counterexample} < {*rows}
+    wrong._repr_pretty_(SimpleNamespace(text=printed.append), False)
+    assert printed == [str(wrong)]
+
+
+def test_a_base_that_is_the_root_of_a_usual_one_is_noted():
+    for base, usual in ((100.0, "10000"), (500000.0**0.5, "500000")):
+        report, words = check_rope(turned_by(pe.Rope(64, base))), "are exponents counted l/D instead of 2l/D?"
+        assert report.ok and report.notes == (f"base {base:g} is the square root of {usual}: {words}",)
+    assert check_rope(turned_by(pe.Rope(64))).notes == ()
+    assert check_rope(turned_by(pe.Rope(64, 100.0)), expect=pe.Rope(64, 100.0)).notes == ()
+
+
+def test_float32_that_comes_back_as_float64_is_noted():
+    report = check_rope(lambda x, positions: pe.apply_rope(x.astype(np.float64), positions=positions))
+    assert report.ok and "float32 values come back as float64: cos and sin are not cast" in report.notes[0]
+
+
+def test_an_odd_width_is_named_where_nothing_works():
+    def halves(x, positions):
+        return pe.apply_rope(x, positions=positions, rope=pe.Rope(64))
+
+    assert "head_dim is 63, expected an even number" in check_rope(halves, 63).causes[0]
+    assert "head_dim" not in check_rope(lambda x, positions: x[0], 64).causes[0]
 
 
 def test_reports_pickle():

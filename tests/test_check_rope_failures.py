@@ -17,7 +17,8 @@ HALF = pe.Rope(64, layout="half")
 @pytest.mark.parametrize("shift", [1, -1, 0.5])
 def test_positions_off(shift):
     report = check_rope(lambda x, positions: foreign.halves(x, foreign.angles(positions + shift, 64)))
-    shown = found(report, f"positions are off by {shift}", position_origin=shift, is_relative=True, base=1e4)
+    shown = found(report, f"positions are off by {shift}: position 0 is turned like {shift}; scores do not",
+                  position_origin=shift, is_relative=True, base=1e4)
     np.testing.assert_allclose(shown["cos, sin of plane 0"], [np.cos(shift), np.sin(shift)], atol=1e-12)
 
 
@@ -211,3 +212,28 @@ def test_negative_positions_that_are_refused():
     report = check_rope(apply)
     assert report.ok
     assert report.notes == ("negative positions: the function raised IndexError: before the table",)
+
+
+# Functions that are not the same twice, or called with what they do not take
+
+
+def test_a_counter_of_calls_and_random_results():
+    calls = iter(range(10**6))
+    counting = check_rope(lambda x: foreign.halves(
+        x, foreign.angles(next(calls) + np.arange(x.shape[-2]), 64)), signature="x")
+    rng = np.random.default_rng(0)
+    for report in (counting, check_rope(lambda x, positions: rng.normal(size=x.shape))):
+        found(report, "two equal calls give different results", is_rotation=False, layout=None)
+
+
+@pytest.mark.parametrize("signature", ["x, positions", "q, k, positions"])
+def test_a_function_of_other_arguments(signature):
+    report = check_rope(lambda x: x, signature=signature)
+    found(report, "the function raised TypeError: ")
+    assert report.causes[0].endswith(f"; signature= says what it is given, here '{signature}'")
+
+
+def test_a_function_of_tensors_given_arrays():
+    report = check_rope(lambda x, positions: x.unsqueeze(0))
+    found(report, "the function raised AttributeError: ")
+    assert report.causes[0].endswith('; arrays="torch" gives it tensors')

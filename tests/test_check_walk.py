@@ -3,6 +3,7 @@
 import copy
 import inspect
 import re
+from operator import attrgetter
 
 import numpy as np
 import pytest
@@ -69,6 +70,7 @@ def spoilt_calls():
     table["layouts"] = ("convert_layout", pe.convert_layout, {
         "a": x, "src": "half", "dst": "interleaved", "axis": -1, "head_dim": 4, "rotary_dim": 2,
         "rotary_offset": 2})
+    table |= described_calls()
     for name, op, arguments in table.values():
         if "num_threads" in signature(name):
             arguments["num_threads"] = 1
@@ -77,20 +79,50 @@ def spoilt_calls():
     return table
 
 
+def described_calls():
+    """Good calls of what describes an encoding or reads a description."""
+    lists = {"short_factor": [1.0, 1.0], "long_factor": [1.0, 8.0]}
+    trained, served = {"original_max_position_embeddings": 4096}, {"max_position_embeddings": 4096}
+    config = {"model_type": "llama", "head_dim": 8, "layer_types": ["full_attention"]}
+    described = {
+        "scaling.linear": {"factor": 4.0}, "scaling.ntk": {"factor": 4.0},
+        "scaling.dynamic_ntk": {"factor": 4.0, **served, "seq_len": 9000},
+        "scaling.proportional": {"partial_rotary_factor": 0.5, "factor": 4.0},
+        "scaling.llama3": {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, **trained},
+        "scaling.yarn": {"factor": 4.0, **trained, "beta_fast": 32.0, "beta_slow": 1.0, "mscale": 1.0,
+                         "mscale_all_dim": 0.5, "attention_factor": 1.0, "truncate": False},
+        "scaling.longrope": {**lists, **trained, "factor": 4.0, "max_position_embeddings": 16384,
+                             "attention_factor": 1.0, "short_mscale": 1.0, "long_mscale": 1.1,
+                             "seq_len": 9000},
+        **{f"presets.{name}": {"dim": 8, "base": 100.0} for name in PRESETS},
+        "presets.qwen2_vl": {"dim": 8, "base": 100.0, "sections": (2, 1, 1)},
+        "presets.qwen2_vl_vision_positions": {"height": 2, "width": 4, "merge": 2},
+        "presets.dinov3_positions": {"height": 2, "width": 4, "prefix": 1},
+        "presets.llama4_vision_positions": {"height": 2, "width": 4},
+        "Rope.from_hf": {"config": config, "layer_type": "full_attention", "layout": "half", "seq_len": 9},
+        "check_rope": {"fn": lambda x: pe.apply_rope(x, positions=np.arange(6)), "head_dim": 8,
+                       "signature": "x", "axes": "BHTD", "grid": None, "n_axes": 1, "tables": None,
+                       "expect": pe.Rope(8), "dtypes": ["float64"], "max_position": 16, "tolerance": 1e-3,
+                       "arrays": "numpy"},
+    }
+    return {name: (name, attrgetter(name)(pe), arguments) for name, arguments in described.items()}
+
+
 def signature(name):
-    """The names of the parameters of a public op, or of a method of Rope."""
-    method = name.removeprefix("Rope.")
-    op = getattr(pe, name) if method == name else getattr(pe.Rope, method)
-    return [key for key in inspect.signature(op).parameters if key != "self"]
+    """The names of the parameters of what is public under this name."""
+    return [key for key in inspect.signature(attrgetter(name)(pe)).parameters if key != "self"]
 
 
+PRESETS = ("dinov3", "llama4_vision", "pixtral", "qwen2_vl_vision", "rope_vit_axial", "sam2")
 GOOD = spoilt_calls()
 ARGUMENTS = [(each, key) for each, (_, _, arguments) in GOOD.items() for key in arguments]
 OPS = [name for name in pe.__all__ if name not in pe._LAZY and name != "RetentionState"]    # a result
-METHODS = [f"Rope.{name}" for name, held in vars(pe.Rope).items() if callable(held) and name[0] != "_"]
+METHODS = [f"Rope.{name}" for name in vars(pe.Rope) if name[0] != "_" and callable(getattr(pe.Rope, name))]
+DESCRIBING = ["check_rope", *(f"scaling.{name}" for name in pe.scaling.__all__ if name != "Scaling"),
+              *(f"presets.{name}" for name in pe.presets.__all__)]
 
 
-@pytest.mark.parametrize("name", [*OPS, *METHODS])
+@pytest.mark.parametrize("name", [*OPS, *METHODS, *DESCRIBING])
 def test_every_parameter_of_every_op_is_in_the_table(name):
     spoilt = {key for op, _, arguments in GOOD.values() if op == name for key in arguments}
     assert spoilt == set(signature(name))

@@ -184,8 +184,10 @@ def test_golden_grouped_keys():
 
 
 @pytest.mark.parametrize(("call", "error", "text"), [
-    (lambda x: pe.convert_layout(x, "interleaved", "halves"), ValueError, "dst: layout 'halves' is unknown"),
-    (lambda x: pe.convert_layout(x, "Half", "half"), ValueError, "src: layout 'Half' is unknown"),
+    (lambda x: pe.convert_layout(x, "interleaved", "halves"), ValueError,
+     "dst: layout 'halves' is unknown; did you mean \"half\"?"),
+    (lambda x: pe.convert_layout(x, "Llama", "half"), ValueError,
+     "src: layout 'Llama' is unknown; Hugging Face's Llama is \"half\", Meta's own checkpoints"),
     (lambda x: pe.convert_layout(x, True, "half"), TypeError, "src: layout must be a string"),
     (lambda x: pe.convert_layout(x, "half", None), TypeError, "dst is None"),
     (lambda x: pe.convert_layout(x, "half", "half", axis=2), ValueError, "axis is 2 and a has 2 axes"),

@@ -16,6 +16,7 @@ from pe.rope.models import FAMILIES, VISION
 torch = pytest.importorskip("torch", reason="torch is not installed")
 transformers = pytest.importorskip("transformers", minversion="5", reason="transformers 5 is not installed")
 
+from transformers import CONFIG_MAPPING  # noqa: E402
 from transformers_peer import (  # noqa: E402  (imports both)
     Peer,
     config_of,
@@ -152,6 +153,40 @@ def test_the_table_of_models_is_what_the_models_do(model_type):
         axes = len(rope.freqs)
         positions = rng.integers(0, 500, (2, 5) if axes == 1 else (2, 5, axes))
         assert_turns_alike(rope, Peer(config, layer_type), positions, rng)
+def saved_with(model_type, **sizes):
+    """A config.json with these sizes and no more, and the text configuration that its class makes of it."""
+    cls = CONFIG_MAPPING[model_type]
+    sizes = {getattr(cls, "attribute_map", {}).get(name, name): value for name, value in sizes.items()}
+    if type(cls().get_text_config()) is cls:
+        return {"model_type": model_type, **sizes}, cls(**sizes)
+    return {"model_type": model_type, "text_config": sizes}, cls(text_config=dict(sizes)).get_text_config()
+
+
+@pytest.mark.parametrize("sized", [False, True])
+@pytest.mark.parametrize("model_type", MODEL_TYPES)
+def test_what_a_config_leaves_out_is_what_its_class_fills_in(model_type, sized):
+    family = FAMILIES[model_type]
+    width = int(2 * sum(family.sections) / family.part) or 240
+    sizes = {"hidden_size": 8 * width, "num_attention_heads": 8} if sized else {}
+    saved, config = saved_with(model_type, **sizes)
+    for layer_type in layer_types(config):
+        if not sized and model_type in CHANGES:                 # whose heads no code can turn
+            with pytest.raises(ValueError, match="mrope_section|partial_rotary_factor"):
+                pe.Rope.from_hf(saved, layer_type=layer_type)
+            continue
+        rope = pe.Rope.from_hf(saved, layer_type=layer_type)
+        positions = np.arange(10).reshape(2, 5)
+        if len(rope.freqs) > 1:
+            positions = np.repeat(positions[..., None], len(rope.freqs), axis=-1)
+        assert_turns_alike(rope, Peer(config, layer_type), positions, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("model_type", VISION)
+def test_what_a_tower_leaves_out_is_what_its_class_fills_in(model_type):
+    saved = json.loads(config_of(model_type).to_json_string(use_diff=False))
+    assert pe.Rope.from_hf({"model_type": model_type}) == pe.Rope.from_hf(saved)
+
+
 # transformers: every vision tower in the table
 
 

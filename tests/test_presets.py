@@ -128,3 +128,10 @@ def test_provenance_names_the_model_and_its_paper():
 def test_bad_values(make, error, words):
     with pytest.raises(error, match=words):
         make()
+
+
+def test_a_name_that_is_not_there():
+    with pytest.raises(AttributeError, match="'qwen2_5_vl_vision'; did you mean 'qwen2_vl_vision'"):
+        presets.qwen2_5_vl_vision  # noqa: B018
+    with pytest.raises(TypeError, match=r"pixtral\(\) is missing dim; call presets.pixtral\(64\)"):
+        presets.pixtral()

@@ -125,6 +125,11 @@ def test_frozen():
         del rope.freqs
     with pytest.raises(AttributeError):
         rope.colour = "red"
+    for array in (rope.freqs, rope.unscaled, pickle.loads(pickle.dumps(rope)).freqs):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0, 0] = 2.0
+        with pytest.raises(ValueError, match="WRITEABLE"):
+            array.flags.writeable = True
     assert rope == Rope(8)
 
 
@@ -136,14 +141,24 @@ def test_repr_names_layout_and_wavelengths():
     assert "rotary_dim=16, rotary_offset=8, scaling=linear(factor=2.0), softmax_scale=1.5" in text
 
 
-@pytest.mark.parametrize("name", ["interleaved", "adjacent", "gptj", "traditional"])
+@pytest.mark.parametrize("name", ["interleaved", "adjacent", "gptj", "traditional", "Interleaved", "GPT-J"])
 def test_names_of_the_interleaved_layout(name):
     assert Rope(8, layout=name).layout == "interleaved"
 
 
-@pytest.mark.parametrize("name", ["half", "neox", "rotate_half", "split"])
+@pytest.mark.parametrize("name", ["half", "neox", "rotate_half", "split", "HALF", "Rotate-Half"])
 def test_names_of_the_half_layout(name):
     assert Rope(8, layout=name).layout == "half"
+
+
+@pytest.mark.parametrize("name, words", [
+    ("hlaf", 'did you mean "half"\\? expected'), ("Gpt_NeoX", 'did you mean "neox"\\? expected'),
+    ("pairs", "^layout 'pairs' is unknown; expected \"interleaved\""),
+    ("llama", 'Hugging Face\'s Llama is "half", Meta\'s own checkpoints "interleaved"$'),
+    ("HF", 'Meta\'s own checkpoints "interleaved"$')])
+def test_names_that_are_no_layout(name, words):
+    with pytest.raises(ValueError, match=words):
+        Rope(8, layout=name)
 
 
 # Tables
@@ -311,8 +326,9 @@ def test_inverse_undoes_the_amplitude_too():
     (lambda: Rope(8, softmax_scale=np.inf), ValueError, "softmax_scale .*finite.*inf"),
     (lambda: Rope(8, rotary_offset=-2), ValueError, "rotary_offset .*at least 0.*-2"),
     (lambda: Rope(8, rotary_offset=1.0), TypeError, "rotary_offset .*integer.*1.0"),
-    (lambda: Rope(8, rotary_offset=10), ValueError, "rotary_offset .*at most dim=8.*10"),
-    (lambda: Rope(8, rotary_offset=8), ValueError, "dim .*rotary_offset=8.*0"),
+    (lambda: Rope(8, rotary_offset=10), ValueError, "rotary_offset .*at most 6, .*dim=8.*10"),
+    (lambda: Rope(8, rotary_offset=8), ValueError, "rotary_offset .*at most 6, .*dim=8 coordinates; got 8"),
+    (lambda: Rope(1, rotary_offset=1), ValueError, "rotary_offset .*at most 0, .*dim=1 "),
     (lambda: Rope(8, rotary_offset=3), ValueError, "dim less rotary_offset=3 .*even.*5"),
     (lambda: Rope(8, rotary_offset=4, rotary_dim=6), ValueError, "rotary_dim .*at most 4, .*_offset=4.*6"),
     (lambda: Rope(8, rotary_offset=6, freqs=[1, 0.1]), ValueError, "2 planes.*room for 1 from rotary_offset"),

@@ -120,9 +120,26 @@ def test_the_bound_is_readable_as_a_safe_position():
                                3 * Rope(128).error_bound(9, np.float32))
 
 
+def test_scaled_frequencies_are_rounded():
+    """A third of a float64 number is no float64 number, whoever gave it: at 2^40 the turn shows it."""
+    w, position, x = [1.0, 0.3, 0.1, 0.03], 2.0**40, np.array([[1.0, 0.0] * 4])
+    rope = Rope(8, freqs=w, scaling=pe.scaling.linear(3))
+    with mp.workprec(200):
+        exact = [float(mp.cos(mpf(position) * mpf(each) / 3)) for each in w]
+    error = np.abs(rope.apply(x, [position])[0, ::2] - exact).max()
+    assert 1e-6 < error < rope.error_bound(position, np.float64)
+
+
+@pytest.mark.parametrize("name, spellings", [
+    ("float64", [float, "double", "f8"]), ("float32", [np.dtype(">f4"), "single", np.float32]),
+    ("float16", ["e", np.dtype(np.float16)]), ("bfloat16", [BF16, ml_dtypes.bfloat16])])
+def test_spellings_of_a_dtype(name, spellings):
+    assert {Rope(8).error_bound(3, dtype) for dtype in spellings} == {Rope(8).error_bound(3, name)}
+
+
 @pytest.mark.parametrize("position, dtype, error, words", [
     (1, np.int64, TypeError, "dtype must be float16, bfloat16, float32 or float64"),
-    (1, None, TypeError, "dtype must be"), (1, "double", TypeError, "dtype must be"),
+    (1, None, TypeError, "dtype must be"), (1, "complex128", TypeError, "dtype must be"),
     (np.nan, np.float64, ValueError, "position"), ([True], np.float64, TypeError, "position"),
 ])
 def test_bad_input(position, dtype, error, words):

@@ -1,6 +1,7 @@
 """`Rope.from_hf`: 76 configs of real model classes in both spellings, 13 bad ones, and what is asked for."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -144,7 +145,7 @@ def test_bad_config(name, error, words):
 
 @pytest.mark.parametrize("change, error, words", [
     ({"model_type": "llamma"}, ValueError, "'llamma' .*did you mean 'llama'.*layout="),
-    ({"alibi": True}, ValueError, "alibi.*turns nothing.*pe.alibi_bias"),
+    ({"alibi": True}, ValueError, r'"alibi", .* slides: .*alibi_slopes=pe.alibi_slopes\(4\)\)$'),
     ({"model_type": ["llama"]}, TypeError, r"model_type must be a string.*\['llama'\]"),
     ({"model_type": None}, ValueError, "no model_type.*layout=\"half\""),
     ({"hidden_size": None}, ValueError, "head_dim"),
@@ -185,7 +186,10 @@ def test_a_config_is_a_dict_or_has_to_dict():
             return LLAMA
 
     assert Rope.from_hf(Config()) == Rope.from_hf(LLAMA) == Rope(64, layout="half")
-    for config in (None, "config.json", 3):
+    for config in ("config.json", Path("config.json")):
+        with pytest.raises(TypeError, match=r"must be a dict.*; pass json.load\(open\('config.json'\)\)"):
+            Rope.from_hf(config)
+    for config in (None, 3):
         with pytest.raises(TypeError, match="config must be a dict"):
             Rope.from_hf(config)
 
@@ -220,6 +224,15 @@ def test_a_vision_tower_is_read_as_strictly(keys, words):
     assert Rope.from_hf(config) == pe.presets.pixtral(64)
     with pytest.raises(ValueError, match=words):
         Rope.from_hf({**config, **keys})
+
+
+@pytest.mark.parametrize("model, tower", [
+    ("qwen2_5_vl", {"hidden_size": 1280, "num_heads": 16, "out_hidden_size": 3584, "patch_size": 14}),
+    ("qwen2_vl", {"embed_dim": 1280, "num_heads": 16, "hidden_size": 3584, "patch_size": 14})])
+def test_a_vision_config_under_the_name_of_its_model(model, tower):
+    assert Rope.from_hf({"model_type": model, **tower}) == pe.presets.qwen2_vl_vision(80)
+    text = {"model_type": model, "head_dim": 128, "vision_config": {"model_type": model, **tower}}
+    assert len(Rope.from_hf(text).freqs) == 3
 
 
 def test_layer_types():
@@ -295,6 +308,158 @@ def test_yarn_on_three_axes_scales_the_spectrum_they_share():
     rope, plain = Rope.from_hf(config), Rope(128, 1e6, scaling=scaling.yarn(4.0, 32768))
     np.testing.assert_array_equal(rope.freqs.sum(axis=0), plain.freqs[0])
     assert rope.amplitude == plain.amplitude and rope.scaling == plain.scaling
+
+
+# Keys beside the rope
+
+
+@pytest.mark.parametrize("keys, words", [
+    ({"rope_tehta": 5e5}, "unknown key 'rope_tehta'; did you mean 'rope_theta'"),
+    ({"rope_base": 5e5}, "'rope_base'; did you mean 'rope_theta'"),
+    ({"rope_scalling": {"type": "linear", "factor": 2.0}}, "'rope_scalling'; did you mean 'rope_scaling'"),
+    ({"rpoe_theta": 5e5}, "'rpoe_theta'; did you mean 'rope_theta'"),
+    ({"partial_rotry_factor": 0.5}, "'partial_rotry_factor'; did you mean 'partial_rotary_factor'"),
+    ({"my_rotary_trick": 3}, "unknown key 'my_rotary_trick'; leave it out"),
+    ({"rope_type": "yarn"}, "'rope_type' beside its rope; it belongs inside rope_parameters"),
+    ({"rotary": False}, "rotary False, which pe does not read; expected True"),
+    ({"rope_theta": 5e5, "rope_parameters": {"rope_theta": 1e4}},
+     "rope_theta 500000.0, and rope_parameters has rope_theta 10000.0"),
+    ({"rotary_emb_base": 5e5, "rope_parameters": {"rope_theta": 1e4}}, "rotary_emb_base 500000.0, and rope_"),
+    ({"layer_rope_theta": [1e4, 5e5]}, r"several bases, \[10000.0, 500000.0\]"),
+])
+def test_keys_beside_the_rope(keys, words):
+    with pytest.raises(ValueError, match=words):
+        Rope.from_hf({**LLAMA, **keys})
+
+
+def test_keys_of_published_configs_beside_the_rope():
+    harmless = {"rotary": True, "rope_tehta": None, "no_rope_layers": [1, 0], "use_mrope": False}
+    assert Rope.from_hf({**LLAMA, **harmless}) == Rope.from_hf(LLAMA)
+    same = {**LLAMA, "rope_theta": 5e5, "rope_parameters": {"rope_theta": 500000}}
+    assert Rope.from_hf(same) == Rope.from_hf({**LLAMA, "layer_rope_theta": [0, 5e5, 5e5]})
+    assert Rope.from_hf(same).base == 5e5
+    with pytest.raises(TypeError, match="layer_rope_theta must be a list"):
+        Rope.from_hf({**LLAMA, "layer_rope_theta": 5e5})
+
+
+# What configs leave out, by the defaults of the configuration classes of transformers 5.24
+
+
+@pytest.mark.parametrize("model, base", [
+    ("llama4_text", 5e5), ("cohere", 5e5), ("cohere2", 1e4), ("voxtral_realtime_text", 1e4), ("evolla", 5e5),
+    ("hy_v3", 11158840.0), ("pe_audio_encoder", 2e4), ("paddleocr_vl_text", 5e5), ("bailing_hybrid", 6e6)])
+def test_bases_where_a_config_has_none(model, base):
+    config = {"model_type": model, "head_dim": 128, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64}
+    assert Rope.from_hf(config).base == base
+
+
+def test_what_a_class_fills_in():
+    for model, rope in (("gpt_oss", Rope(64, 150000.0, layout="half", scaling=scaling.yarn(
+                            32.0, 4096, truncate=False))),
+                        ("llama", Rope(128, layout="half")), ("gptj", Rope(256, rotary_dim=64))):
+        assert Rope.from_hf({"model_type": model}) == rope
+    assert Rope.from_hf({"model_type": "gemma3", "text_config": {}}, layer_type="full_attention").dim == 256
+    assert Rope.from_hf({"model_type": "deepseek_v3"}).dim == 192
+    assert Rope.from_hf({"model_type": "pixtral"}) == pe.presets.pixtral(64)
+    assert Rope.from_hf({"model_type": "ministral3", "rope_theta": 5e5}).base == 5e5
+    yarn = {"rope_scaling": {"type": "yarn", "factor": 4.0}}
+    assert Rope.from_hf({"model_type": "qwen2", **yarn}).scaling.original_max_position_embeddings == 32768
+    for model in ("internlm2", "brand_new"):                    # of no class that could fill in
+        with pytest.raises(ValueError, match="lacks head_dim, or hidden_size and .*rows of k_proj.weight"):
+            Rope.from_hf({"model_type": model}, layout="half")
+
+
+@pytest.mark.parametrize("model, width", [("gemma3_text", 256), ("gemma", 256), ("qwen3", 128), ("glm", 128),
+                                          ("gpt_oss", 64), ("timesfm2_5", 80), ("llama", 240)])
+def test_widths_of_heads_where_a_config_has_none(model, width):
+    """Gemma 3 12B says 3840 over 16 heads, which are 256 wide; null asks for the quotient."""
+    config = {"model_type": model, "hidden_size": 3840, "num_attention_heads": 16}
+    layer_type = "full_attention" if FAMILIES[model].layers else None
+    assert Rope.from_hf(config, layer_type=layer_type).dim == width
+    assert Rope.from_hf({**config, "head_dim": None}, layer_type=layer_type).dim == 240
+
+
+def test_gemma_3_as_it_was_released():
+    text = {"hidden_size": 2560, "model_type": "gemma3_text", "sliding_window": 1024,
+            "rope_scaling": {"factor": 8.0, "rope_type": "linear"}}
+    config = {"model_type": "gemma3", "text_config": text}
+    full, local = (Rope.from_hf(config, layer_type=kind) for kind in ("full_attention", "sliding_attention"))
+    assert full == Rope(256, 1e6, layout="half", scaling=scaling.linear(8))
+    assert local == Rope(256, layout="half")
+
+
+@pytest.mark.parametrize("key, width", [("kv_channels", 128), ("attention_head_dim", 160), ("head_dim", 96)])
+def test_other_names_of_the_width(key, width):
+    config = {"model_type": "jetmoe", "hidden_size": 2048, "num_attention_heads": 32, key: width}
+    assert Rope.from_hf(config).dim == width
+
+
+def test_text_models_inside_other_parts():
+    inner = {"model_type": "qwen2_5_omni_text", "head_dim": 128, "rope_theta": 1e6,
+             "rope_scaling": {"mrope_section": [16, 24, 24], "rope_type": "default", "type": "default"}}
+    want = Rope.from_hf(inner)
+    omni = {"model_type": "qwen2_5_omni", "thinker_config": {"model_type": "x", "text_config": inner}}
+    assert Rope.from_hf(omni) == want and len(want.freqs) == 3
+    for part in ("language_config", "llm_config"):
+        assert Rope.from_hf({"model_type": "internvl_chat", part: inner}) == want
+    inner["text_config"] = inner                                # a circle, which no JSON can hold
+    assert Rope.from_hf(inner) == want
+    del inner["text_config"]
+    doubled = {**inner["rope_scaling"], "mrope_interleaved": True, "interleaved": True}
+    assert Rope.from_hf({**inner, "rope_scaling": doubled}) != want
+    with pytest.raises(ValueError, match="unknown key 'interleaved'"):
+        Rope.from_hf({**inner, "rope_scaling": {**inner["rope_scaling"], "interleaved": True}})
+
+
+@pytest.mark.parametrize("family", ["ministral3", "mistral4"])
+def test_a_scale_of_queries_is_named_and_is_no_part_of_the_rope(family):
+    keys = {"type": "yarn", "factor": 16.0, "original_max_position_embeddings": 16384, "mscale": 1.0,
+            "mscale_all_dim": 1.0}
+    config = {"model_type": family, "head_dim": 128, "qk_nope_head_dim": 64, "qk_rope_head_dim": 64}
+    rope, plain = (Rope.from_hf({**config, "rope_parameters": {**keys, **more}})
+                   for more in ({"llama_4_scaling_beta": 0.1}, {}))
+    assert rope == plain and rope.scaling == plain.scaling
+    assert "queries times 1 + llama_4_scaling_beta ln(" in rope.provenance.formula
+    with pytest.raises(ValueError, match="unknown key 'llama_4_scaling_beta'"):
+        of("yarn", factor=4.0, llama_4_scaling_beta=0.1)
+
+
+def test_a_part_of_the_whole_head():
+    """Mistral 4 counts the turned coordinates as a part of the head, DeepSeek of those that turn."""
+    config = {"model_type": "mistral4", "qk_nope_head_dim": 64, "qk_rope_head_dim": 64}
+    for part in ({}, {"partial_rotary_factor": 0.5}):
+        rope = Rope.from_hf({**config, "rope_parameters": {"rope_type": "default", **part}})
+        assert (rope.dim, rope.rotary_dim, rope.rotary_offset) == (128, 64, 64)
+    assert Rope.from_hf({**config, "partial_rotary_factor": 0.25}).rotary_dim == 16
+
+
+@pytest.mark.parametrize("config, words", [
+    ({"model_type": "bert"}, "'bert' has no rotary encoding: .*learned vector for each position"),
+    ({"model_type": "xglm"}, "'xglm' has no rotary encoding: .*pe.sinusoidal"),
+    ({"model_type": "t5"}, "'t5' has no rotary encoding: .*bucket of gaps.*bias="),
+    ({"model_type": "mamba"}, "'mamba' has no rotary encoding: .*one row after the other"),
+    ({"model_type": "bloom"}, r"'bloom' has no rot.* slides: pe.attention\(..., .*pe.alibi_slopes\(4\)\)$"),
+    ({"model_type": "mpt", "num_attention_heads": None}, r"'mpt' .*pe.alibi_slopes\(n_heads\)\)$"),
+    ({"model_type": "falcon", "alibi": True}, r"pe.alibi_slopes\(4\) / head_dim\*\*0.5\)"),
+    ({"model_type": "bert", "position_embedding_type": "alibi"}, '"alibi", so this model .* slides'),
+    ({"model_type": "granitemoehybrid", "position_embedding_type": "nope"}, '"nope", so this model turns'),
+    ({"model_type": "chatglm", "rope_ratio": 500}, "rope_ratio 500, .*write rope_theta"),
+])
+def test_models_that_do_not_turn_or_not_so(config, words):
+    for layout in (None, "half"):
+        with pytest.raises(ValueError, match=words):
+            Rope.from_hf({**LLAMA, **config}, layout=layout)
+    assert Rope.from_hf({**LLAMA, "rope_ratio": 1, "position_embedding_type": "rope"}) == Rope.from_hf(LLAMA)
+
+
+@pytest.mark.parametrize("model", ["cohere2", "afmoe", "exaone4", "exaone_moe"])
+def test_layers_that_turn_nothing(model):
+    config = {"model_type": model, "head_dim": 64, "layer_types": ["sliding_attention", "full_attention"]}
+    assert Rope.from_hf(config, layer_type="sliding_attention") == Rope.from_hf(config)
+    with pytest.raises(ValueError, match="'full_attention', and these layers of .* turn nothing"):
+        Rope.from_hf(config, layer_type="full_attention")
+    config["sliding_window"] = None                             # then all layers are alike
+    assert Rope.from_hf(config, layer_type="full_attention").dim == 64
 
 
 def test_provenance():

@@ -218,6 +218,41 @@ def test_a_plain_config_has_no_pitfalls_of_others(tmp_path):
         assert words not in text, words
 
 
+GEMMA2 = {"model_type": "gemma2", "head_dim": 128, "query_pre_attn_scalar": 168, "sliding_window": 2048,
+          "layer_types": ["sliding_attention", "full_attention"] * 3}
+SCORED = [
+    (GEMMA2, [r"pass scale=168\*\*-0.5 = 0.0771517 to pe.attention, .* is 1/sqrt\(128\) = 0.0883883",
+              r"50 tanh\(score / 50\).* pass softcap=50 to pe.attention",
+              "3 of 6 layers slide .* pass window=2048, causal=True .* itself and the 2047 rows before it"]),
+    ({"model_type": "granite", "head_dim": 64, "attention_multiplier": 0.0078125},
+     [r"pass scale=0.0078125 to pe.attention, whose default is 1/sqrt\(64\) = 0.125"]),
+    ({"model_type": "qwen2", "sliding_window": 4096, "use_sliding_window": True}, ["pass window=4096, cau"]),
+]
+
+
+@pytest.mark.parametrize("config, words", SCORED, ids=[config["model_type"] for config, _ in SCORED])
+def test_what_attention_wants_besides(config, words, tmp_path):
+    text, _ = told(tmp_path, config)
+    assert all(re.search(each, text) for each in words), text
+
+
+def test_what_attention_does_not_want(tmp_path):
+    for config in ({**GEMMA2, "query_pre_attn_scalar": 128, "attn_logit_softcapping": None,
+                    "sliding_window": None}, {"model_type": "qwen2", "sliding_window": 4096}, LLAMA,
+                   {"model_type": "granite", "head_dim": 64, "attention_multiplier": 0.125}):
+        text, _ = told(tmp_path, config)
+        assert not re.search(r"scale=|softcap=|window=", text), config
+
+
+def test_only_the_layers_that_slide_have_a_window(tmp_path):
+    config = {"model_type": "gemma3", "text_config": {"hidden_size": 2560, "sliding_window": 1024}}
+    for layer_type, count in (("full_attention", 0), ("sliding_attention", 1)):
+        text, _ = told(tmp_path, config, ("layer_type", layer_type))
+        assert text.count("these layers slide (sliding_window): pass window=1024, causal=True") == count
+        assert "defaults of gemma3_text head_dim 256, max_position_embeddings 131072" in text
+        assert "head 256 coordinates" in text and "context 131072 (max_position_embeddings)" in text
+
+
 # Comparisons
 
 
@@ -234,10 +269,38 @@ def test_two_configs_side_by_side(tmp_path):
     assert any(line.split() == ["63", "2.5592e+06", "2.04736e+07", "8"] for line in lines)
 
 
+def test_a_comparison_names_its_files(tmp_path):
+    (tmp_path / "mine.json").write_text(json.dumps(config_of("yarn_qwen2_5_7b")))
+    text, lines = told(tmp_path, LLAMA, ("other", str(tmp_path / "mine.json")))
+    assert lines[1] == "config.json beside mine.json" and "a config.json, b mine.json" in text
+    assert ["what", "config.json", "mine.json"] in [line.split() for line in lines]
+    assert "plane wavelength in config.json in mine.json second / first" in text
+    assert "a key cached under config.json and read under mine.json at" in text
+    assert "scores of mine.json are 1.29648 times those of config.json" in text
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "config.json").write_text(json.dumps({**LLAMA, "rope_theta": 5e5}))
+    text, _ = told(tmp_path, LLAMA, ("other", str(tmp_path / "old" / "config.json")))
+    assert f"{tmp_path / 'old' / 'config.json'}" in text
+
+
+def test_a_layer_type_beside_a_config_that_has_one_rope(tmp_path):
+    (tmp_path / "gemma.json").write_text(json.dumps(config_of("linear_gemma3_4b_full_nested")))
+    choice = ("other", str(tmp_path / "gemma.json")), ("layer_type", "full_attention")
+    _, lines = told(tmp_path, LLAMA, *choice)
+    assert lines[1] == "config.json beside gemma.json, full_attention"
+    (tmp_path / "gemma.json").write_text(json.dumps(LLAMA))
+    with pytest.raises(InputError, match="--layer-type full_attention: neither config has types of layers"):
+        told(tmp_path, LLAMA, *choice)
+
+
 def test_what_cannot_be_compared_is_said(tmp_path):
     (tmp_path / "other.json").write_text(json.dumps(config_of("apply_glm")))
     text, _ = told(tmp_path, LLAMA, ("other", str(tmp_path / "other.json")))
-    assert "not the same in number" in text and re.search(r"layout half: .* interleaved: ", text)
+    assert "differ in the number of planes (64 and 4): keys" in text and "position axes (" not in text
+    assert re.search(r"layout half: .* interleaved: ", text)
+    (tmp_path / "other.json").write_text(json.dumps(config_of("mrope_qwen2_vl")))
+    text, _ = told(tmp_path, LLAMA, ("other", str(tmp_path / "other.json")))
+    assert "differ in the number of position axes (1 and 3): keys" in text and "planes (" not in text
     one, two = config_of("linear_gemma3_4b_full_nested"), config_of("apply_deepseek_v4_main")
     (tmp_path / "other.json").write_text(json.dumps(two))
     with pytest.raises(InputError, match="no layer type in common: full_attention.*main, compress"):
@@ -325,7 +388,7 @@ def test_bad_configs_are_refused_in_one_line(name, tmp_path, capsys):
     ("{", "holds no JSON"), ("[1, 2]", "JSON object, got list"), ("", "holds no JSON"),
     ("\xff", "holds no JSON"), ("[" * 100000, "holds no JSON"), ("{}", "--layout half"),
     ('{"model_type": "lama", "head_dim": 64}', "did you mean 'llama'"),
-    ('{"model_type": ["llama"]}', "model_type"), ('{"model_type": "llama"}', "head_dim"),
+    ('{"model_type": ["llama"]}', "model_type"), ('{"model_type": "internlm2"}', "head_dim"),
     ('{"model_type": "llama", "head_dim": 64, "rope_scaling": [1]}', "rope_scaling must be a dict"),
     ('{"model_type": "llama", "head_dim": 64, "rope_theta": NaN}', "rope_theta"),
     ('{"model_type": "llama", "head_dim": 64, "rope_theta": 1e999}', "rope_theta"),

@@ -185,7 +185,25 @@ def test_frozen_comparable_printable():
     assert len(set(EVERY)) == len(EVERY) and scaling.linear(4) == scaling.linear(np.float32(4.0))
     assert scaling.linear(4) != scaling.ntk(4)
     longer = dict(LISTS, short_factor=[1.0] * 48, long_factor=[2.0] * 48)
-    assert "48 numbers" in repr(scaling.longrope(**longer, factor=2)) and len(repr(scaling.llama3())) < 20
+    assert "48 numbers" in repr(scaling.longrope(**longer, factor=2))
+    assert repr(scaling.llama3(8)) == "llama3(factor=8.0, original_max_position_embeddings=8192)"
+
+
+@pytest.mark.parametrize("name, near", [("ntk_aware", "ntk"), ("dynamicntk", "dynamic_ntk"),
+                                        ("llama", "llama3"), ("YARN2", None), ("_yarn", None)])
+def test_a_name_that_is_not_there(name, near):
+    hint = f"; did you mean {near!r}\\?" if near else ""
+    with pytest.raises(AttributeError, match=f"^module 'pe.scaling' has no attribute {name!r}{hint}$"):
+        getattr(scaling, name)
+
+
+@pytest.mark.parametrize("call, words", [
+    (lambda: scaling.yarn(4), r"yarn\(\) is missing original_max_position_embeddings; call scaling.yarn"),
+    (lambda: scaling.yarn(4, original=4096), "original=; pe takes original_max_position_embeddings="),
+    (scaling.linear, r"linear\(\) is missing factor; call scaling.linear\(4.0\)")])
+def test_arguments_as_such(call, words):
+    with pytest.raises(TypeError, match=words):
+        call()
 
 
 @pytest.mark.parametrize("scaled", EVERY, ids=repr)
@@ -253,3 +271,15 @@ def test_scores_of_a_scaled_rope_still_depend_on_the_gap():
         rope = pe.Rope(8, scaling=scaled)
         scores = [(rope.apply(q, [t]) @ rope.apply(k, [t - 3]).T).item() for t in (3, 1000, 10**6)]
         np.testing.assert_allclose(scores, scores[0], atol=1e-9)
+
+
+@pytest.mark.parametrize("make, words", [
+    (lambda: scaling.yarn(4), r"scaling.yarn\(\) is missing original_max_position_embeddings; call scaling"),
+    (lambda: scaling.yarn(4.0, original_context=9), "no keyword original_context=; pe takes original_max_po"),
+    (lambda: scaling.ntk(alpha=4), "no keyword alpha=; pe takes factor="),
+    (lambda: Rope(8, scaling=scaling.yarn), "class 'pe.scaling.*yarn.*; call it with its parameters"),
+    (lambda: scaling.linear({"factor": 4.0}), "factor must be a number; .* a dict; .*pe.Rope.from_hf"),
+])
+def test_what_to_type_instead(make, words):
+    with pytest.raises(TypeError, match=words):
+        make()

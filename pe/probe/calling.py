@@ -48,6 +48,7 @@ class Caller:
         self.tables = tables
         self.form = ("planes", "TC")
         self.writes = set()
+        self.widened = False
 
     def forms(self):
         """Ways to hand over tables: which columns, and with which axes."""
@@ -79,7 +80,11 @@ class Caller:
                 returned = self.fn(*arguments)
         except Exception as error:
             text = " ".join(str(error).split())[:200]
-            raise CallFailed(f"the function raised {type(error).__name__}: {text}",
+            misfit = isinstance(error, TypeError) and "argument" in text
+            hint = f"; signature= says what it is given, here {', '.join(self.slots)!r}" if misfit else ""
+            if self.arrays == "numpy" and isinstance(error, AttributeError) and "numpy.ndarray" in text:
+                hint = '; arrays="torch" gives it tensors'
+            raise CallFailed(f"the function raised {type(error).__name__}: {text}{hint}",
                              raised=True, shape=given.shape, positions=_some(points)) from None
         for slot, argument, old in zip(self.values, arguments, before, strict=False):
             if not np.array_equal(_read(argument), old, equal_nan=True):
@@ -90,9 +95,9 @@ class Caller:
             raise CallFailed(f"the function returned {_kind(returned)} for {', '.join(self.values)}; "
                              f"expected {wanted}")
         results = returned if several else [returned]
-        return [self._result(result, given.shape, x.shape, order, points) for result in results]
+        return [self._result(result, given.shape, x.shape, order, points, dtype) for result in results]
 
-    def _result(self, result, given, shape, order, points):
+    def _result(self, result, given, shape, order, points, dtype):
         try:
             y = _read(result)
         except Exception as error:
@@ -103,6 +108,7 @@ class Caller:
         if y.shape != given:
             raise CallFailed(f"the function returned shape {y.shape} for values of shape {given}; expected "
                              f"the same")
+        self.widened |= dtype == "float32" and y.dtype == np.float64
         y = y.astype(np.float64)
         if not np.isfinite(y).all():
             where = np.argwhere(~np.isfinite(y))[0]

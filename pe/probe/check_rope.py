@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .._check.arrays import bfloat16_type
+from .._keywords import explain_keywords
 from .._scalars import integer, positive, shown
 from ..rope import Rope
 from .calling import COLUMNS, SLOTS, TABLES, VALUES, Caller, CallFailed
@@ -23,6 +24,7 @@ from .report import RopeReport
 from .trying import Trial
 
 
+@explain_keywords
 def check_rope(fn: Callable[..., Any], head_dim: int = 64, *, signature: str = "x, positions",
                axes: str = "BHTD", grid: Sequence[int] | None = None, n_axes: int = 1,
                tables: str | Callable[..., Any] | None = None, expect: Rope | None = None,
@@ -120,7 +122,10 @@ def check_rope(fn: Callable[..., Any], head_dim: int = 64, *, signature: str = "
     try:
         _examine(report, caller, grid if grid is None else tuple(grid), expect, dtypes, most, tolerance)
     except CallFailed as failure:
-        report.blame(str(failure), **failure.found)
+        odd = f"; head_dim is {caller.rope.dim}, expected an even number" if caller.rope.dim % 2 else ""
+        report.blame(f"{failure}{odd}", **failure.found)
+    if caller.widened:
+        report.remark("float32 values come back as float64: cos and sin are not cast to the dtype of x")
     for slot in sorted(caller.writes):
         report.blame(f"the function writes into its argument {slot}")
     return report
@@ -177,7 +182,9 @@ def _open(report, caller, points, dtypes):
                 return other, dtype, turned[0]
         if opened is not None:
             alike = np.abs(opened - opened[:1]).max() <= SAME
-            what = ("a row is more than a fixed matrix times its vector: it depends on other rows, or is not "
+            what = ("two equal calls give different results: it is random, or keeps count of its calls"
+                    if np.abs(maps_of(caller, points, dtype) - opened).max() > SAME else
+                    "a row is more than a fixed matrix times its vector: it depends on other rows, or is not "
                     "linear" if alike else "heads are turned differently")
             raise CallFailed(what, dtype=dtype)
     raise failures[0]
@@ -225,12 +232,14 @@ def _caller(fn, head_dim, signature, axes, grid, n_axes, tables, expect, arrays)
         raise TypeError(f"expect is {shown(expect)}; expected a pe.Rope")
     if expect is not None and expect.dim != dim:
         raise ValueError(f"expect is for heads of width {expect.dim}; head_dim is {dim}")
-    slots = _slots(signature)
+    slots, n_axes = _slots(signature), integer("n_axes", n_axes, 1, 8)
     if not isinstance(axes, str) or sorted(axes) != sorted(set(axes)) or axes[-1:] != "D" or not {
             *axes} <= {*"BHTD"} or "T" not in axes:
         raise ValueError(f'axes is {shown(axes)}; expected letters of "BHTD" with T among them and D as the '
                          f'last, such as "BTHD"')
     if grid is not None:
+        if not isinstance(grid, Sequence) or isinstance(grid, str | bytes) or not 0 < len(grid) <= 8:
+            raise TypeError(f"grid is {shown(grid)}; expected the sizes of its axes, such as (3, 5)")
         sizes = [integer("grid", size, 2) for size in grid]
         if math.prod(sizes) > 4096 or len(slots) > sum(slot in VALUES for slot in slots):
             raise ValueError(f"grid is {shown(grid)}; expected at most 4096 cells, and a function of values "
@@ -240,12 +249,12 @@ def _caller(fn, head_dim, signature, axes, grid, n_axes, tables, expect, arrays)
         n_axes = 2
     elif expect is not None:
         n_axes = len(expect.freqs)
-    n_axes = integer("n_axes", n_axes, 1, 8)
     if expect is not None and len(expect.freqs) != n_axes:
         raise ValueError(f"expect has {len(expect.freqs)} axes of positions and the function has {n_axes}")
-    if tables is not None and not callable(tables) and tables not in COLUMNS:
+    named = isinstance(tables, str) and tables in COLUMNS
+    if tables is not None and not callable(tables) and not named:
         raise ValueError(f"tables is {shown(tables)}; expected one of {', '.join(COLUMNS)}, or a function")
-    if arrays not in ("numpy", "torch"):
+    if not isinstance(arrays, str) or arrays not in ("numpy", "torch"):
         raise ValueError(f'arrays is {shown(arrays)}; expected "numpy" or "torch"')
     rope = expect
     if rope is None:
@@ -261,8 +270,9 @@ def _slots(signature):
     slots = [part.strip() for part in signature.split(",")]
     unknown = [slot for slot in slots if slot not in SLOTS]
     if unknown or len({*slots}) < len(slots):
-        raise ValueError(f"signature {signature!r} has {shown(unknown[0]) if unknown else 'a name twice'}; "
-                         f"expected names of {', '.join(SLOTS)}; a lambda around fn takes care of the rest")
+        odd = shown(unknown[0]) if unknown else "a name twice"
+        raise ValueError(f"signature {shown(signature)} has {odd}; expected names of "
+                         f"{', '.join(SLOTS)}; a lambda around fn takes care of the rest")
     if [*slots[:1]] not in (["x"], ["q"]):
         raise ValueError(f"signature {signature!r} does not start with values, x or q")
     if slots[:sum(slot in VALUES for slot in slots)] != [slot for slot in slots if slot in VALUES]:
@@ -276,7 +286,9 @@ def _dtypes(dtypes, arrays):
     if dtypes is None:
         short = ["bfloat16"] if arrays == "torch" or bfloat16_type() else []
         return ["float64", "float32", "float16", *short]
-    names = [dtypes] if isinstance(dtypes, str) else list(dtypes)
+    names = [dtypes] if isinstance(dtypes, str) else dtypes
+    if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
+        raise TypeError(f"dtypes is {shown(dtypes)}; expected names of {', '.join(WRITTEN)}")
     unknown = [name for name in names if name not in WRITTEN]
     if unknown or not names:
         raise ValueError(f"dtypes is {shown(dtypes)}; expected names of {', '.join(WRITTEN)}")

@@ -198,7 +198,8 @@ def _read_origin(report, start, origin):
         report.blame("sin and cos are swapped: position 0 turns by a quarter" if quarter else
                      "position 0 turns, by angles that no shift of positions gives", **first)
     elif origin[0] != 0 and len(origin) == 1:
-        report.blame(f"positions are off by {origin[0]:g}: position 0 is turned like {origin[0]:g}", **first)
+        report.blame(f"positions are off by {origin[0]:g}: position 0 is turned like {origin[0]:g}; scores "
+                     "do not show it while queries and keys share it", **first)
     elif any(origin):
         report.remark(f"positions count from {origin}: 1 as in Llama 4, from the middle of a grid, or off")
 
@@ -252,6 +253,10 @@ def _doubt_base(report, base, one_axis):
             rounded = float(short(usual))
             if rounded != usual and abs(base / rounded - 1) < 2e-6:
                 report.blame(f"base {base:g} is {usual:g} rounded to {name}", base=base)
+    squared = [usual for usual in USUAL_BASES if one_axis and abs(base**2 / usual - 1) < 1e-3]
+    if squared:
+        report.remark(f"base {base:g} is the square root of {squared[0]:g}: are exponents counted l/D "
+                      f"instead of 2l/D?")
     whole = base ** (report.head_dim / report.rotary_dim)
     if report.rotary_dim < report.head_dim and (base not in USUAL_BASES or base <= 1000 and one_axis):
         for usual in USUAL_BASES:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -85,7 +86,7 @@ class RopeReport:
             self.notes = (*self.notes, note)
 
     def __repr__(self) -> str:
-        return f"<RopeReport {self._verdict()}>"
+        return f"<RopeReport {self._verdict()}{f': {self.causes[0]}' if self.causes else ''}>"
 
     def __str__(self) -> str:
         lines = [self._verdict(), *(f"  {name:<10} {text}" for name, text in self._facts())]
@@ -93,6 +94,16 @@ class RopeReport:
         lines += [f"    {name} = {_short(value)}" for name, value in self.counterexample.items()]
         lines += [_wrapped("note", note) for note in self.notes]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        rows = [*self._facts(), *(("cause", cause) for cause in self.causes),
+                *((name, _short(value)) for name, value in self.counterexample.items()),
+                *(("note", note) for note in self.notes)]
+        cells = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in rows)
+        return f"<p><strong>{escape(self._verdict())}</strong></p><table><tbody>{cells}</tbody></table>"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text("RopeReport(...)" if cycle else str(self))
 
     def _verdict(self) -> str:
         n = len(self.causes)

@@ -24,9 +24,7 @@ def error_bound(rope: Rope, position: ArrayLike, dtype: Any) -> np.float64 | np.
     """Return the bound for a plane whose vector has length 1."""
     from .._check.positions import numbers
 
-    name = getattr(dtype, "__name__", None) if isinstance(dtype, type) else str(dtype)
-    if name not in FLOATS:
-        raise TypeError(f"dtype must be float16, bfloat16, float32 or float64; got {shown(dtype)}")
+    name = _float_name(dtype)
     p = np.abs(numbers("position", position).astype(np.float64))
     n_axes = len(rope.freqs)
     if n_axes > 1 and (p.ndim == 0 or p.shape[-1] != n_axes):
@@ -35,7 +33,21 @@ def error_bound(rope: Rope, position: ArrayLike, dtype: Any) -> np.float64 | np.
     # A scaling mixes frequencies no larger than the unscaled ones, so its roundings are units of those.
     fastest = np.abs(rope.unscaled).max(axis=1)
     drift = p @ fastest if n_axes > 1 else p * fastest[0]
-    angle = drift * (2.0**-105 if rope.base is None else FORMULA)       # frequencies as given are exact
+    exact = rope.base is None and rope.scaling is None          # frequencies as given
+    angle = drift * (2.0**-105 if exact else FORMULA)
     compute = FLOATS["float64" if name == "float64" else "float32"]
     bound = angle + ROUNDINGS * compute + (FLOATS[name] if name.endswith("16") else 0)
     return rope.amplitude * np.minimum(bound, 2.0)
+
+
+def _float_name(dtype: Any) -> str:
+    """Return the name of a dtype in any of its spellings; bfloat16 may be one that NumPy does not know."""
+    name = str(dtype).removeprefix("torch.") if type(dtype).__module__ == "torch" else "no dtype"
+    if isinstance(dtype, str | type | np.dtype):
+        try:
+            name = np.dtype(dtype).name
+        except TypeError:
+            name = dtype if isinstance(dtype, str) else name
+    if name not in FLOATS:
+        raise TypeError(f"dtype must be float16, bfloat16, float32 or float64; got {shown(dtype)}")
+    return name

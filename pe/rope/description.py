@@ -101,8 +101,9 @@ def fill(rope: Description, *, dim: int, layout: str, rotary_offset: int, amplit
          softmax_scale: float, freqs: NDArray[np.float64], unscaled: NDArray[np.float64],
          base: float | None = None, scaling: Scaling | None = None, origin: Provenance | None = None
          ) -> None:
-    """Set every field of a new rope; the arrays, (n_axes, L), become its own."""
-    freqs.flags.writeable = unscaled.flags.writeable = False
+    """Set every field of a new rope; the arrays, (n_axes, L), are copied to where nobody can write."""
+    same, freqs = unscaled is freqs, _frozen(freqs)
+    unscaled = freqs if same else _frozen(unscaled)
     values = {"dim": dim, "layout": layout, "rotary_dim": 2 * freqs.shape[1], "rotary_offset": rotary_offset,
               "amplitude": amplitude, "softmax_scale": softmax_scale, "freqs": freqs, "unscaled": unscaled,
               "base": base, "scaling": scaling, "_origin": origin,
@@ -111,12 +112,17 @@ def fill(rope: Description, *, dim: int, layout: str, rotary_offset: int, amplit
         object.__setattr__(rope, name, value)
 
 
+def _frozen(array: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a copy in memory of bytes, whose flag writeable cannot be set again."""
+    return np.frombuffer(array.tobytes()).reshape(array.shape)
+
+
 def _restore(cls: type[Description], dim: int, layout: str, rotary_offset: int, amplitude: float,
              softmax_scale: float, n_axes: int, freqs: bytes, unscaled: bytes | None, base: float | None,
              scaling: Scaling | None, origin: Provenance | None) -> Description:
     rope = cls.__new__(cls)
-    w = np.frombuffer(freqs).reshape(n_axes, -1).copy()
-    before = w if unscaled is None else np.frombuffer(unscaled).reshape(n_axes, -1).copy()
+    w = np.frombuffer(freqs).reshape(n_axes, -1)
+    before = w if unscaled is None else np.frombuffer(unscaled).reshape(n_axes, -1)
     fill(rope, dim=dim, layout=layout, rotary_offset=rotary_offset, amplitude=amplitude,
          softmax_scale=softmax_scale, freqs=w, unscaled=before, base=base, scaling=scaling, origin=origin)
     return rope

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -11,24 +12,27 @@ from numpy.typing import NDArray
 
 from .. import scaling as scalings
 from .._scalars import amount, integer, positive, shown
+from .defaults import CONTEXTS, HEADS, OWN, WIDTHS, defaults_of
 from .frequencies import geometric_freqs
 from .layouts import canonical_layout
 from .models import FAMILIES, VISION, Family, Layer, Vision
 from .parameters import TYPES, first_given, rope_parameters
 from .provenance import ROFORMER, Provenance
 from .rope import Rope, described
+from .unturned import refuse_what_does_not_turn
 
-WIDTHS = ("hidden_size", "n_embd", "d_model")
-HEADS = ("num_attention_heads", "n_head", "n_heads")
+PARTS = ("thinker_config", "text_config", "language_config", "llm_config")
 
 
 def read(config: Any, layer_type: str | None, layout: str | None, seq_len: int | None) -> Rope:
     """Return the Rope of a config; see `Rope.from_hf`."""
-    config, model = _model(config)
+    config, model = text_model(config)
     layout = None if layout is None else canonical_layout(layout)
     seq_len = None if seq_len is None else integer("seq_len", seq_len, 1)
-    if config.get("alibi"):
-        raise ValueError('config has "alibi": true, so this model turns nothing; see pe.alibi_bias')
+    if layer_type is not None and not isinstance(layer_type, str):
+        raise TypeError(f'layer_type must be a string, such as "full_attention"; got {shown(layer_type)}')
+    refuse_what_does_not_turn(config, model)
+    config = {**config, **defaults_of(model, config)}
     if model in VISION:
         return _vision(VISION[model], config, layout, model)
     family = _family(model, layout)
@@ -47,6 +51,8 @@ def read(config: Any, layer_type: str | None, layout: str | None, seq_len: int |
         layout = family.layout if flag is None else "interleaved" if flag else "half"
     formula = f"w_l = base^(-2l/{width}), base {base:.10g}" + ("" if scaling is None else f", {scaling!r}")
     formula += ", turned by -p w in the model: apply it with inverse=True" if family.inverse else ""
+    formula += (", and queries times 1 + llama_4_scaling_beta ln(1 + floor(p / L0)), which is no rotation: "
+                "do it beside") if family.tempered else ""
     return described(
         dim, freqs * axes, layout=layout, rotary_offset=offset, base=base, scaling=scaling,
         unscaled=None if scaling is None else unscaled * axes,
@@ -71,20 +77,25 @@ def axes_of(mrope: str, sections: tuple[int, ...]) -> NDArray[np.intp]:
     return np.where(plane < limit[plane % 3], plane % 3, 0)
 
 
-def _model(config: Any) -> tuple[Mapping[str, Any], str]:
+def text_model(config: Any) -> tuple[Mapping[str, Any], str]:
     """Return the config of the text model, and its model_type."""
     if not isinstance(config, Mapping):
+        if isinstance(config, str | PathLike):
+            raise TypeError(f"config must be a dict, and is the name of one; pass "
+                            f"json.load(open({shown(str(config))}))")
         if not hasattr(config, "to_dict"):
             raise TypeError(f"config must be a dict, such as json.load gives, or have to_dict(); got "
                             f"{shown(config)} of type {type(config).__name__}")
         config = config.to_dict()
     model = _name(config)
-    text = config.get("text_config")
-    if isinstance(text, Mapping):
+    for _ in PARTS:                                             # no deeper, should one contain itself
+        parts = [config[part] for part in PARTS if isinstance(config.get(part), Mapping)]
+        config = parts[0] if parts else config
         known = [name for name in (f"{model}_text", model) if name in FAMILIES]
-        inner = _name(text) or (known[0] if known else model)
-        return {**text, "model_type": inner}, inner
-    return config, model
+        model = _name(config) or (known[0] if known else model)
+    if "patch_size" in config and f"{model}_vision" in VISION:  # a vision_config under its model's name
+        model += "_vision"
+    return {**config, "model_type": model}, model
 
 
 def _name(config: Mapping[str, Any]) -> str:
@@ -119,7 +130,8 @@ def _shape(config: Mapping[str, Any], family: Family, given: Mapping[str, Any],
     if family.head == "mla":
         nope, turned = (_integer(config, key) for key in ("qk_nope_head_dim", "qk_rope_head_dim"))
         part = 1.0 if given["rope_type"] == "proportional" else part
-        return nope + turned, _width(int(turned * part), "qk_rope_head_dim"), nope
+        of_whole = int((nope + turned) * part) == turned        # so Mistral 4 counts
+        return nope + turned, _width(turned if of_whole else int(turned * part), "qk_rope_head_dim"), nope
     dim = _head(config) if layer is None or layer.head_dim is None else _own_head(config, layer.head_dim)
     if given["rope_type"] == "proportional":
         return dim, _width(dim, "head_dim"), 0
@@ -130,12 +142,14 @@ def _shape(config: Mapping[str, Any], family: Family, given: Mapping[str, Any],
 
 
 def _head(config: Mapping[str, Any]) -> int:
-    if config.get("head_dim") is not None:
-        return _integer(config, "head_dim")
+    key, own = first_given(*((key, config) for key in OWN), default=("head_dim", None))
+    if own is not None:
+        return integer(key, own, 1)
     (whole, width), (heads, count) = (first_given(*((key, config) for key in keys), default=(keys[0], None))
                                       for keys in (WIDTHS, HEADS))
     if width is None or count is None:
-        raise ValueError('config lacks head_dim, hidden_size, num_attention_heads; write "head_dim": 128')
+        raise ValueError('config lacks head_dim, or hidden_size and num_attention_heads; write "head_dim": '
+                         '<width of a head: rows of k_proj.weight / num_key_value_heads>')
     return integer(whole, width, 1) // integer(heads, count, 1)
 
 
@@ -168,7 +182,7 @@ def _width(width: int, what: str) -> int:
 def _scaling(given: Mapping[str, Any], config: Mapping[str, Any], width: int,
              seq_len: int | None) -> scalings.Scaling | None:
     kind = given["rope_type"]
-    longest = config.get("max_position_embeddings") or config.get("n_positions")
+    _, longest = first_given(*((key, config) for key in CONTEXTS), default=(CONTEXTS[0], None))
     keywords = {name: given[name] for needs in TYPES[kind] for name in needs if name in given}
     original = "original_max_position_embeddings"
     if kind in ("yarn", "longrope", "llama3"):

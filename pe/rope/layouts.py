@@ -18,8 +18,25 @@ def canonical_layout(layout: str | None) -> str:
     if not isinstance(layout, str):
         raise TypeError(f'layout must be a string, "interleaved" (pairs 2l, 2l+1) or "half" (pairs l, l+L); '
                         f"got {shown(layout)} of type {type(layout).__name__}")
-    try:
-        return LAYOUTS[layout]
-    except KeyError:
-        raise ValueError(f'layout {shown(layout)} is unknown; expected "interleaved" (also "adjacent", '
-                         f'"gptj", "traditional") or "half" (also "neox", "rotate_half", "split")') from None
+    found = LAYOUTS.get(layout) or _FOLDED.get(_folded(layout))
+    if found is None:
+        raise ValueError(f"layout {shown(layout)} is unknown; {_hint(_folded(layout))}")
+    return found
+
+
+def _folded(name: str) -> str:
+    return name.lower().translate({ord(mark): None for mark in "-_ "})
+
+
+_FOLDED = {_folded(name): layout for name, layout in LAYOUTS.items()}
+
+
+def _hint(name: str) -> str:
+    import difflib  # here, as a good call should not wait for it
+
+    if name in ("llama", "hf", "huggingface", "meta"):
+        return 'Hugging Face\'s Llama is "half", Meta\'s own checkpoints "interleaved"'
+    near = difflib.get_close_matches(name, _FOLDED, n=1)
+    meant = next((f'did you mean "{own}"? ' for own in LAYOUTS if near and _folded(own) == near[0]), "")
+    return (f'{meant}expected "interleaved" (also "adjacent", "gptj", "traditional") or "half" (also "neox", '
+            f'"rotate_half", "split")')

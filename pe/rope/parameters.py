@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .._scalars import positive, shown
-from .models import Family, Layer
+from .beside import base_of_layers, check_bases, check_keys
+from .models import STILL, Family, Layer
 
 # The keys a rope type understands, the first of them required.
 TYPES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -38,7 +39,10 @@ _EXAMPLES = {"factor": "4.0", "low_freq_factor": "1.0", "high_freq_factor": "4.0
 def rope_parameters(config: Mapping[str, Any], family: Family, layer_type: str | None
                     ) -> tuple[dict[str, Any], Layer | None]:
     """Return the parameters of a layer type, with a canonical rope_type and a rope_theta, and that type."""
+    check_keys(config, _KNOWN)
     name, given = _spelling(config)
+    if family.tempered:
+        given.pop("llama_4_scaling_beta", None)
     nested = {key: value for key, value in given.items() if isinstance(value, Mapping)}
     if nested and len(nested) < len(given):
         odd = next(key for key in given if key not in nested)
@@ -54,13 +58,19 @@ def rope_parameters(config: Mapping[str, Any], family: Family, layer_type: str |
     elif layer_type is not None and layer_type not in _layer_types(config):
         raise ValueError(f"layer_type is {shown(layer_type)}, but this config has one rope for all layers; "
                          f"leave it out")
+    elif layer_type == "full_attention" and config["model_type"] in STILL and config.get("sliding_window", 1):
+        raise ValueError(f"layer_type is 'full_attention', and these layers of {config['model_type']} turn "
+                         f"nothing; 'sliding_attention' has the rope")
     given = {key: value for key, value in given.items() if value is not None}   # null stands for not given
     layer = family.layers.get(layer_type or "")
     given = _checked(name, given, config)
     beside = "rope_theta" if layer is None else layer.base_key
     default = (family if layer is None else layer).base
-    key, theta = first_given(("rope_theta", given), (beside, config), ("rotary_emb_base", config),
-                             default=("rope_theta", default))
+    if not nested:
+        for key in (beside, "rotary_emb_base"):
+            check_bases(key, config.get(key), name, given.get("rope_theta"))
+    key, theta = first_given(("rope_theta", {"rope_theta": base_of_layers(config)}), ("rope_theta", given),
+                             (beside, config), ("rotary_emb_base", config), default=("rope_theta", default))
     theta = positive(key, theta)
     if theta < 1:
         raise ValueError(f"{key} must be at least 1; got {theta:g}")
@@ -127,6 +137,8 @@ def _type_of(name: str, given: Mapping[str, Any]) -> str:
 
 
 def _checked(name: str, given: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+    if "mrope_interleaved" in given:                            # which Qwen3-Omni writes twice
+        given = {key: value for key, value in given.items() if key != "interleaved"}
     for key in given:
         if key not in _KNOWN:
             near = difflib.get_close_matches(str(key), sorted(_KNOWN), n=1)

@@ -97,8 +97,9 @@ class Rope(Description):
         amplitude, softmax_scale = positive("amplitude", amplitude), positive("softmax_scale", softmax_scale)
         base = positive("base", base)
         offset = integer("rotary_offset", rotary_offset, 0)
-        if offset > dim:
-            raise ValueError(f"rotary_offset must be at most dim={dim}; got {offset}")
+        if offset and offset > dim - 2:
+            raise ValueError(f"rotary_offset must be at most {max(dim - 2, 0)}, as a plane takes 2 of "
+                             f"dim={dim} coordinates; got {offset}")
         if rotary_dim is not None:
             rotary_dim = _even("rotary_dim", integer("rotary_dim", rotary_dim, 1), dim, offset)
         if freqs is None:
@@ -129,6 +130,7 @@ class Rope(Description):
              softmax_scale=softmax_scale, freqs=scaled, unscaled=w, base=known, scaling=scaling)
 
     @classmethod
+    @explain_keywords
     def from_hf(cls, config: Any, *, layer_type: str | None = None, layout: str | None = None,
                 seq_len: int | None = None) -> Rope:
         """Return the Rope of a Hugging Face config.json, every key of its rope accounted for.
@@ -137,7 +139,8 @@ class Rope(Description):
         ----------
         config : dict or object with to_dict()
             With `rope_scaling` and `rope_theta` (old) or `rope_parameters` (new); of a multimodal config the
-            `text_config` is read, and a `vision_config` is a config of its own.
+            `text_config` is read, and a `vision_config` is a config of its own. What it leaves out is filled
+            in as the model's configuration class does.
         layer_type : str, optional
             Which of the ropes, where types of layers differ ("full_attention", "sliding_attention").
         layout : {"half", "interleaved"}, optional
@@ -349,6 +352,7 @@ class Rope(Description):
         x[:, second, first] = 0.0 - self.freqs
         return x[0] if len(x) == 1 else x
 
+    @explain_keywords
     def explain(self, context: float | None = None) -> Explanation:
         """Return a table: the wavelength of each plane, its turns in a context, what the scaling did to it.
 
@@ -384,12 +388,14 @@ class Rope(Description):
 
         return explain(self, None if context is None else positive("context", context))
 
+    @explain_keywords
     def error_bound(self, position: ArrayLike, dtype: DTypeLike) -> np.float64 | NDArray[np.float64]:
         """Bound the error of a turned coordinate, for a plane whose vector has length 1.
 
         The angle is a product of float64 numbers kept to 106 bits, so in float32 and below a far position
         costs nothing. What grows is the rounding of the frequencies: float64 numbers miss the published
-        formula by parts in 2^51, times the angle. Frequencies given as `freqs` are taken as exact.
+        formula by parts in 2^51, times the angle. Frequencies given as `freqs`, without a scaling, are taken
+        as exact.
 
         Parameters
         ----------
@@ -436,6 +442,7 @@ class Rope(Description):
         pairs = (plane, plane + len(plane)) if self.layout == "half" else (2 * plane, 2 * plane + 1)
         return at + pairs[0], at + pairs[1]
 
+
 def described(dim: int, freqs: NDArray[np.float64], *, layout: str, rotary_offset: int = 0,
               amplitude: float = 1.0, softmax_scale: float = 1.0, unscaled: NDArray[np.float64] | None = None,
               base: float | None = None, scaling: Scaling | None = None,
@@ -455,6 +462,7 @@ def _scaled(scaling: Any, w: NDArray[np.float64], base: float | None) -> NDArray
 
     if not isinstance(scaling, Scaling):
         hint = "; a dict of Hugging Face goes to pe.Rope.from_hf" if isinstance(scaling, dict) else ""
+        hint = "; call it with its parameters" if isinstance(scaling, type) else hint
         raise TypeError(f"scaling must be one of pe.scaling, such as pe.scaling.yarn(4.0, 32768); got "
                         f"{shown(scaling)} of type {type(scaling).__name__}{hint}")
     if base is None and scaling.needs_base:

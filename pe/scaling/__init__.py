@@ -9,9 +9,14 @@ Each scaling is a frozen, comparable record with the parameter names and default
 1.138629
 """
 
+from .._keywords import unknown_name as _unknown_name
 from .bands import llama3, yarn
 from .common import Scaling
 from .interpolation import dynamic_ntk, linear, ntk, proportional
 from .lists import longrope
 
 __all__ = ["Scaling", "dynamic_ntk", "linear", "llama3", "longrope", "ntk", "proportional", "yarn"]
+
+
+def __getattr__(name):
+    raise _unknown_name(__name__, name, __all__)

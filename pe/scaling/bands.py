@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from .._scalars import positive, shown
-from .common import Array, Scaling, blended, checked_base, checked_context, checked_factor, set_fields
+from .common import Array, Scaling, blended, checked_base, checked_context, checked_factor, record, set_fields
 
 
-@dataclass(frozen=True, repr=False)
+@record
 class yarn(Scaling):
     """YaRN: planes that turn often within L0 are kept, those that hardly turn divided by s, a ramp between.
 
@@ -121,7 +120,7 @@ class yarn(Scaling):
         return 0.1 * coefficient * math.log(self.factor) + 1
 
 
-@dataclass(frozen=True, repr=False)
+@record
 class llama3(Scaling):
     """Llama 3.1: wavelengths below L0/high are kept, those above L0/low divided by s, and blended between.
 
@@ -158,6 +157,7 @@ class llama3(Scaling):
     low_freq_factor: float = 1.0
     high_freq_factor: float = 4.0
     original_max_position_embeddings: int = 8192
+    named: ClassVar[tuple[str, ...]] = ("factor", "original_max_position_embeddings")
     blends: ClassVar[bool] = True
     paper: ClassVar[str] = "Llama Team (2024), The Llama 3 Herd of Models, arXiv:2407.21783"
 

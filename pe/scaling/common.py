@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._keywords import explain_keywords
 from .._scalars import amount, integer, positive, shown
 
 Array = NDArray[np.float64]
@@ -35,6 +37,7 @@ class Scaling:
 
     needs_base: ClassVar[bool] = False
     blends: ClassVar[bool] = False
+    named: ClassVar[tuple[str, ...]] = ()                       # shown even where they are the defaults
     paper: ClassVar[str] = ""
 
     @property
@@ -55,8 +58,19 @@ class Scaling:
 
     def __repr__(self) -> str:
         given = [(field.name, getattr(self, field.name)) for field in fields(self)
-                 if getattr(self, field.name) != field.default]
+                 if field.name in self.named or getattr(self, field.name) != field.default]
         return f"{type(self).__name__}({', '.join(f'{name}={_short(value)}' for name, value in given)})"
+
+
+_Scaling = TypeVar("_Scaling", bound=Scaling)
+
+
+@dataclass_transform(frozen_default=True)
+def record(cls: type[_Scaling]) -> type[_Scaling]:
+    """Make a scaling a frozen dataclass, whose TypeErrors about keywords say what to type."""
+    made = dataclass(frozen=True, repr=False)(cls)
+    made.__init__ = explain_keywords(made.__init__)  # type: ignore[method-assign]
+    return made
 
 
 def set_fields(scaling: Scaling, **values: Any) -> None:
@@ -67,6 +81,9 @@ def set_fields(scaling: Scaling, **values: Any) -> None:
 
 def checked_factor(value: Any) -> float:
     """Return s, at least 1, or raise."""
+    if isinstance(value, Mapping):
+        raise TypeError(f"factor must be a number; got {shown(value)}, a dict; a whole config goes to "
+                        f"pe.Rope.from_hf")
     factor = positive("factor", value)
     if factor < 1:
         raise ValueError(f"factor must be at least 1, as frequencies are divided by it; got {factor:g}")
@@ -85,7 +102,8 @@ def checked_length(seq_len: Any) -> int | None:
 
 def checked_divisors(name: str, values: Any) -> tuple[float, ...]:
     """Return a list of positive numbers as a tuple, or raise."""
-    if isinstance(values, str | bytes) or not hasattr(values, "__len__"):
+    if isinstance(values, str | bytes | Mapping | np.ma.MaskedArray) or not (
+            hasattr(values, "__len__") and hasattr(values, "__getitem__")):
         raise TypeError(f"{name} must be a list of numbers, one for each plane; got {shown(values)}")
     return tuple(positive(f"{name}[{i}]", value) for i, value in enumerate(values))
 

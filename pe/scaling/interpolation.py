@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -14,11 +13,12 @@ from .common import (
     checked_factor,
     checked_length,
     rebased,
+    record,
     set_fields,
 )
 
 
-@dataclass(frozen=True, repr=False)
+@record
 class linear(Scaling):
     """Position interpolation: w_l / s, the same as positions divided by s.
 
@@ -54,7 +54,7 @@ class linear(Scaling):
         return w / self.factor
 
 
-@dataclass(frozen=True, repr=False)
+@record
 class ntk(Scaling):
     """A larger base, b s^(d/(d-2)): the fastest plane is kept, the slowest divided by exactly s.
 
@@ -90,7 +90,7 @@ class ntk(Scaling):
         return rebased(self, w, base, self.factor)
 
 
-@dataclass(frozen=True, repr=False)
+@record
 class dynamic_ntk(Scaling):
     """NTK that grows with the text: b (1 + s (n/M - 1))^(d/(d-2)), n the larger of seq_len and M.
 
@@ -144,7 +144,7 @@ class dynamic_ntk(Scaling):
         return rebased(self, w, base, growth)
 
 
-@dataclass(frozen=True, repr=False)
+@record
 class proportional(Scaling):
     """Gemma 4: the first part of the planes turns, the rest stands still, at the full width of the head.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -15,11 +14,12 @@ from .common import (
     checked_context,
     checked_divisors,
     checked_length,
+    record,
     set_fields,
 )
 
 
-@dataclass(frozen=True, repr=False)
+@record
 class longrope(Scaling):
     """LongRoPE: every plane divided by a factor of its own, from a list for short texts or one for long.
 
