@@ -19,8 +19,7 @@ from pe.explore import host
 from pe.plot import data, style
 
 ENTRIES = {name: ([[a, b], [c, d]], u) for name, (a, b, c, d, u) in data.PRESETS.items()}
-MORE = {"fading slide": ([[-0.1, 1], [0, -0.1]], 10), "mixed": ([[1, 0], [0, -1]], 0.7),
-        "small": ([[-2, 0], [0, -0.0001]], 20), "large": ([[2, 2], [2, 2]], 20)}
+MORE = {"small": ([[-2, 0], [0, -0.0001]], 20), "large": ([[2, 2], [2, 2]], 20)}
 
 
 @pytest.fixture(scope="module")
@@ -176,14 +175,57 @@ def test_presets_and_change_of_basis(open_page):
         np.testing.assert_allclose(after.X, P @ X @ np.linalg.inv(P), atol=1e-15)
         assert not np.array_equal(after.X, X), "a change of basis must be seen"
         same = ("eigenvalues", "trace-det", "directions", "half-life", "period")
-        assert all(before.numbers()[key] == after.numbers()[key] for key in same) and after.kind == name
+        assert all(before.numbers()[key] == after.numbers()[key] for key in same)
+        assert after.kind == before.kind
         assert page.locator("[aria-pressed=true]").all_inner_texts() == [name.replace("+", " + ")]
         page.keyboard.press("Enter")
         assert state(page) == (X, u)
-    page.get_by_test_id("number-c").fill("2")
-    page.get_by_test_id("number-a").fill("2")
-    basis = page.get_by_test_id("basis")
-    assert basis.is_disabled() and basis.get_attribute("title") == "an entry would leave its slider"
+
+
+def test_a_basis_where_a_shear_would_leave_the_sliders(open_page):
+    page = open_page(custom_page([[0, -2], [2, 0]], 1))
+    page.get_by_test_id("basis").click()
+    assert check(page).X.tolist() == [[0, 2], [-2, 0]]
+    page.get_by_test_id("basis").click()
+    assert check(page).X.tolist() == [[0, -2], [2, 0]]
+
+
+def test_the_trace_determinant_plane_can_be_dragged(open_page):
+    page = open_page(figure_page("slide"))
+    box = page.get_by_test_id("trace-plane").bounding_box()
+
+    def at(trace, determinant):
+        return (box["x"] + (trace + 4) / 8 * box["width"], box["y"] + (4 - determinant) / 8 * box["height"])
+
+    page.mouse.move(*at(0, 3))
+    assert check(page).kind == "slide", "nothing moves before the button is down"
+    page.mouse.down()
+    assert check(page).kind == "turn"
+    page.mouse.move(*at(-1, 3))
+    shown = check(page)
+    assert shown.kind == "turn+fade" and abs(shown.trace + 1) < 0.1 and abs(shown.determinant - 3) < 0.2
+    page.mouse.move(*at(-3, 1))
+    assert check(page).kind == "fade"
+    page.mouse.move(*at(3, -50))                     # far outside of the plane the pointer is still held
+    assert check(page).kind == "mixed"
+    assert page.get_by_test_id("said").inner_text() == "", "spoken when the drag is over, not all the time"
+    page.mouse.up()
+    assert page.get_by_test_id("said").inner_text().startswith("explode + fade")
+    held = state(page)
+    page.mouse.move(*at(0, 3))
+    assert state(page) == held
+
+
+def test_the_sliders_stay_where_they_are_when_the_class_changes(open_page):
+    page = open_page(figure_page())
+    for width in (360, 420, 700, 1200):
+        page.set_viewport_size({"width": width, "height": 900})
+        tops = set()
+        for name in ENTRIES:
+            page.get_by_role("button", name=name.replace("+", " + "), exact=True).click()
+            tops.add(page.evaluate(f"{ROOT}.querySelector('[data-testid=range-a]').getBoundingClientRect().top"
+                                   " + scrollY"))
+        assert max(tops) - min(tops) < 1, (width, tops)
 
 
 def test_a_basis_that_a_shear_would_not_change(open_page):
@@ -193,11 +235,22 @@ def test_a_basis_that_a_shear_would_not_change(open_page):
     np.testing.assert_array_equal(check(page).X, P @ [[0, 0], [1, 0]] @ np.linalg.inv(P))
 
 
+def test_what_is_far_away_keeps_its_direction(open_page):
+    X = [[2, 1], [1, 0]]
+    page = open_page(custom_page(X, 5))
+    A = data.transport_2x2(X, 5)
+    lines = page.get_by_test_id("portrait").locator("line.vec").evaluate_all(
+        "lines => lines.map(({ x1, y1, x2, y2 }) => [x2, y2].map((v, i) => v.baseVal.value"
+        " - [x1, y1][i].baseVal.value))")
+    for (dx, dy), (x, y) in zip(lines, A.T, strict=True):
+        assert min(x, y) > 50 and -dy / dx == pytest.approx(y / x, rel=1e-3)
+
+
 @pytest.mark.parametrize("name", ["fade", "slide", "turn"])
 def test_the_carried_axes_are_named(open_page, name):
     page = open_page(figure_page(name))
     words = page.get_by_test_id("portrait").locator("text.v")
-    assert words.all_text_contents() == ["A e₁", "A e₂", "x(u)"]
+    assert words.all_text_contents() == ["x(u)", "A e₁", "A e₂"]
     boxes = [words.nth(i).bounding_box() for i in range(3)]
     for i, one in enumerate(boxes):
         for other in boxes[:i]:
@@ -232,11 +285,15 @@ def test_no_label_is_clipped_or_lies_on_another(open_page, width):
     page = open_page(figure_page("turn"))
     page.set_viewport_size({"width": width, "height": 900})
     states = [",".join(map(str, np.ravel(X).tolist() + [u])) for X, u in (ENTRIES | MORE).values()]
-    for address in [*states, *ODD]:
+    rng = np.random.default_rng(width)
+    chance = [",".join(map(str, [*(rng.integers(-40, 41, 4) / 20), rng.integers(0, 101) / 10]))
+              for _ in range(40)]
+    for address in [*states, *ODD, *chance]:
         page.evaluate("(state) => { location.hash = `#generator=${state}`; }", address)
         page.wait_for_function(f"{ROOT}.querySelector('[data-testid=number-u]').value === '{address}'"
                                ".split(',').map(Number).at(-1).toString()")
         assert page.evaluate(f"({LABELS})({ROOT})") == [], address
+        assert page.get_by_test_id("portrait").locator("text.v", has_text="x(u)").count() == 1
         rows = page.locator("dl > div, .entries, .python, .row")
         assert rows.evaluate_all("rows => rows.filter((e) => e.scrollWidth > e.clientWidth + 1).length") == 0
 
@@ -430,7 +487,7 @@ def test_a_matrix_may_come_by_place():
 
 
 @pytest.mark.parametrize("given, message", [
-    ({"preset": "spin"}, "one of 'turn', 'fade', 'slide', 'turn.fade', 'nothing', 'explode', got 'spin'"),
+    ({"preset": "spin"}, "one of 'turn', 'fade', 'slide', 'turn.fade', 'nothing', 'explode', .*, got 'spin'"),
     ({"X": [[3, 0], [0, 0]]}, r"entry a of X = \[\[a, b\], \[c, d\]\] must lie in \[-2, 2\], got 3.0"),
     ({"X": [[0, 0], [0, math.nan]]}, "entry d of X .* got nan"),
     ({"preset": None}, "must be one of 'turn'.*, got None"),

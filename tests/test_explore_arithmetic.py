@@ -11,7 +11,7 @@ from pe.explore.bundle import bundle, source
 from pe.plot import data, trajectories
 
 ARITHMETIC = bundle("matrix", "trajectories") + """
-const { transport, study, numbers, shear } = $matrix, { flow, heads, still } = $trajectories;
+const { transport, study, numbers, plainest, rebase } = $matrix, { flow, heads, still } = $trajectories;
 const { decimals } = $numbers;"""
 PRESETS = [np.array([[a, b], [c, d]]) for a, b, c, d, _ in data.PRESETS.values()]
 SHAPES = [*PRESETS, [[-0.1, 1], [0, -0.1]], [[1, 0], [0, -1]], [[-2, 0], [0, -0.0001]], [[2, 2], [2, 2]],
@@ -45,6 +45,38 @@ def test_arithmetic_against_its_twin(page):
         differ = [key for key, (_, text) in shown.numbers().items() if texts[key] != text]
         assert not differ, (X.tolist(), u, differ, texts)
     assert kinds == set(data.KINDS)
+
+
+def test_another_basis_keeps_the_eigenvalues_and_the_sliders(page):
+    cases = [np.array(X, dtype=float).ravel().tolist() for X in SHAPES]
+    cases += (np.random.default_rng(3).integers(-40, 41, (300, 4)) / 20).tolist()
+    found = page.evaluate(f"cases => {{ {ARITHMETIC}\n return cases.map((X) => rebase(X, [-2, 2, 0.05])); }}",
+                          cases)
+    mirrored = 0
+    for X, other in zip(cases, found, strict=True):
+        (a, b, c, d), Y = X, np.reshape(other, (2, 2))
+        assert np.abs(Y).max() <= 2
+        assert data.invariants([[a, b], [c, d]]) == data.invariants(Y)
+        assert data.behaviour([[a, b], [c, d]]) == data.behaviour(Y)
+        assert (other == X) == (b == c == a - d == 0), "only a multiple of I looks the same"
+        mirrored += other == [a, -b, -c, d]
+    assert mirrored > 100
+
+
+def test_the_plainest_generator_of_a_point(page):
+    points = np.random.default_rng(4).uniform(-4, 4, (500, 2)).tolist()
+    found = page.evaluate(f"points => {{ {ARITHMETIC}\n const limits = [-2, 2, 0.05];"
+                          "return points.map((p) => plainest(p, limits)); }", points)
+    reached = 0
+    for (trace, determinant), (a, b, c, d) in zip(points, found, strict=True):
+        assert a == d and abs(b) == c and max(abs(a), c) <= 2
+        assert np.abs([20 * a - round(20 * a), 20 * c - round(20 * c)]).max() < 1e-12, "on the sliders' steps"
+        got = data.invariants([[a, b], [c, d]])
+        assert abs(float(got[0]) - trace) <= 0.05 + 1e-9
+        if abs(trace**2 / 4 - determinant) < 4:
+            reached += 1
+            assert abs(float(got[1]) - determinant) < 0.21
+    assert reached > 300
 
 
 def test_trajectories_against_their_twin(page):

@@ -40,7 +40,8 @@ def test_artists_hold_the_data(name):
     np.testing.assert_allclose(np.ravel(artists["invariants"].get_data()), [shown.trace, shown.determinant])
     for key, (_, text) in shown.numbers().items():
         assert artists["numbers"][key].get_text().split() == text.split()
-    assert drawn.data.kind == name and drawn.ax.get_figure() is drawn.figure
+    assert drawn.data.kind == ("mixed" if name == "saddle" else name)
+    assert drawn.ax.get_figure() is drawn.figure
     assert shown.words["title"] in drawn.alt and shown.numbers()["x"][1] in drawn.alt
     assert drawn.ax.get_xlim() == drawn.ax.get_ylim() == (-3, 3)
 
@@ -77,8 +78,23 @@ def test_pyplot_is_left_alone():
 
 def test_far_points_are_drawn_in_finite_time():
     drawn = plot.generator([[2, 2], [2, 2]], 20)
-    assert drawn.data.point[0] > 1e34 and np.abs(drawn.artists["trail"].get_data()).max() == 50
+    assert drawn.data.point[0] > 1e34 and np.abs(drawn.artists["trail"].get_data()).max() <= 50.01
     pixels(drawn.figure)
+    drawn = plot.generator([[2, 1], [1, 0]], 5)
+    for vector, (x, y) in zip(drawn.artists["vectors"], drawn.data.A.T, strict=True):
+        assert min(x, y) > 50 and vector.xy[1] / vector.xy[0] == pytest.approx(y / x), "held in its direction"
+
+
+def test_nothing_leaves_the_frame():
+    """Neither arrows nor the solution, which waits at the edge as a ring once it is outside."""
+    card = pixels(plot.generator([[-2, 0], [0, 2]], 0).figure)
+    later = pixels(plot.generator([[-2, 0], [0, 2]], 2).figure)
+    above = slice(None, round(0.13 * len(card)))     # the title
+    np.testing.assert_array_equal(card[above], later[above])
+    inside, lost = (plot.generator([[0, 1], [0, 0]], u).artists["point"] for u in (1, 5))
+    assert lost.get_xydata().tolist() == [[2.88, 0.48]]
+    assert lost.get_markerfacecolor() == style.colours("light")["panel"] == inside.get_markeredgecolor()
+    assert lost.get_markeredgecolor() == style.colours("light")["slide"] == inside.get_markerfacecolor()
 
 
 def test_themes():

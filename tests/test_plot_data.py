@@ -48,10 +48,11 @@ def test_printed_numbers(kind):
     assert {key: text for key, (_, text) in shown.numbers().items() if key in expected} == expected
 
 
-def test_presets_are_the_six_rows():
-    assert list(data.PRESETS) == ["turn", "fade", "slide", "turn+fade", "nothing", "explode"]
-    for name, (a, b, c, d, _) in data.PRESETS.items():
-        assert data.behaviour([[a, b], [c, d]]) == name
+def test_presets_are_the_six_rows_and_two_that_are_in_none():
+    rows = ["turn", "fade", "slide", "turn+fade", "nothing", "explode"]
+    assert list(data.PRESETS) == [*rows, "fading slide", "saddle"]
+    kinds = [data.behaviour([[a, b], [c, d]]) for a, b, c, d, _ in data.PRESETS.values()]
+    assert kinds == [*rows, "fading slide", "mixed"]
 
 
 def test_fading_slide_peaks_at_ten():

@@ -67,6 +67,16 @@ def test_artists_hold_the_data(m, t, s):
     drawn.figure.canvas.draw()
 
 
+@pytest.mark.parametrize("width", [3.6, 7, 12])
+@pytest.mark.parametrize("m, t, s", [(-0.5, 7, 4), (0.0625, 2, 19), (-1, 0, 200)])
+def test_names_of_the_fan_do_not_touch(m, t, s, width):
+    drawn = plot.slide(m, t, s, width=width)
+    names = [text for text in drawn.artists["line"].axes.texts if text.get_text().startswith("1/")]
+    boxes = [text.get_window_extent() for text in names]
+    assert names and names[0].get_text() == "1/2"
+    assert all(low.y1 <= high.y0 + 1 for low, high in zip(boxes, boxes[1:], strict=False))
+
+
 @pytest.mark.parametrize("m, words, model", [
     (-0.5, "this is ALiBi", "→ ALiBi"), (0.5, "rewards distance", "→ beyond the table"),
     (0, "nothing", "→ NoPE")])

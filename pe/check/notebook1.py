@@ -176,8 +176,8 @@ def nb1_ex5(answer: Any) -> str:
         a = b = None
     if a is None or b is None:
         raise Hint(f"Two numbers are wanted, (a, b); got {show(answer)}.")
-    # The cross term 2ab decides, not rounded squares: it is zero only where a or b is.
-    if a == 0 or b == 0:
+    # The cross term 2ab decides, not rounded squares: it is zero only where a or b is, or where both vanish.
+    if 2 * a * b == 0:
         raise Hint(f"For ({a:g}, {b:g}) both routes end at {a * a + b * b:g}. A homomorphism needs that of "
                    "all pairs: look for one that fails.")
     return f"The routes miss each other by {abs(2 * a * b):g}. Squaring is a function, but no homomorphism."

@@ -22,8 +22,9 @@ def generator(preset="turn", *, X=None, u=None):
 
     Parameters
     ----------
-    preset : {"turn", "fade", "slide", "turn+fade", "nothing", "explode"}, or array_like of shape (2, 2)
-        The behaviour to open on, ignored when `X` is given; or `X` itself, by place.
+    preset : str or array_like, shape (2, 2)
+        The behaviour to open on, ignored when `X` is given: "turn", "fade", "slide", "turn+fade", "nothing",
+        "explode", "fading slide" or "saddle"; or `X` itself, by place.
     X : array_like, shape (2, 2), optional
         A generator of your own, entries in [-2, 2].
     u : float, optional

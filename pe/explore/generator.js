@@ -38,7 +38,8 @@ the solution of <i>x</i>′ = <i>Xx</i> from (1, 1)</span>
 <span><span class="swatch"></span> the unit square, carried by <i>A</i>(<i>u</i>)</span></p></div>
 <div><div class="minis"><figure><p>eigenvalues</p>
 <svg role="img" data-testid="plane">${layers(2)}</svg></figure>
-<figure title="drag the point"><p>trace, determinant</p><svg role="img" data-testid="trace-plane">${layers(2)}</svg></figure></div>
+<figure title="drag the point"><p>trace, determinant</p>
+<svg role="img" data-testid="trace-plane">${layers(2)}</svg></figure></div>
 <p class="kind" data-testid="kind"></p><dl>${Object.entries(labels).map(row).join("")}</dl></div></div><hr>
 <p class="entries"><i>X</i> =<span class="matrix"><i>a</i><i>b</i><i>c</i><i>d</i></span>=
 <span class="matrix" data-testid="X"></span><span class="push" data-testid="limits" role="status">entries

@@ -86,7 +86,7 @@ export function rebase(X, [low, high]) {
 }
 
 // The plainest X with this trace and determinant, as near as the steps of the sliders come: one number on the
-// diagonal, one beside it, which turns below the parabola's D = 0 and stretches above.
+// diagonal and one beside it, which turns above the parabola and stretches below.
 export function plainest([trace, determinant], [low, high, step]) {
   const near = (v) => Math.max(low, Math.min(high, Math.round(v / step) / Math.round(1 / step)));
   const m = near(trace / 2), D = m * m - determinant, w = near(Math.sqrt(Math.abs(D)));

@@ -11,7 +11,7 @@ export function framePlane(svg) {
   svg.children[0].innerHTML = `<rect class="bad" x="${o}" width="${o}" height="${size}"/>` + grid
     + text(o + step, o + 13, "1", "middle", "bare") + text(o - 14, o - step, "i", "end")
     + (small ? "" : text(o - step, o + 13, "\u22121") + text(o - 14, o + step, "\u2212i", "end"))
-    + text(8, 13, "fades", "start") + text(size - 8, 13, "explodes", "end", "bare");
+    + text(8, 13, "fades", "start") + text(size - (small ? 4 : 8), 13, "explodes", "end", "bare");
   return frame;
 }
 

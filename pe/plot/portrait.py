@@ -90,8 +90,8 @@ def draw_portrait(ax, shown, colours):
     fixed = still(shown.X)
 
     def near(points):
-        """Hold far points well outside the frame: dashes over 1e34 units would take for ever."""
-        return np.clip(points, -50, 50)
+        """Hold far points, each in its direction, outside the frame: dashes over 1e34 units take for ever."""
+        return points / np.maximum(1, np.abs(points).max(axis=-1, keepdims=True) / 50)
 
     artists = {
         "flow": ax.add_collection(LineCollection(curves, colors=accent, linewidths=0.9, alpha=0.5, zorder=2)),
@@ -112,14 +112,20 @@ def draw_portrait(ax, shown, colours):
         arrowprops={"arrowstyle": "-|>,head_width=.22,head_length=.5", "color": colours["ink"],
                     "linewidth": 1.6, "linestyle": stroke, "shrinkA": 0, "shrinkB": 0, "clip_on": True},
     ) for tip, stroke in ((shown.A[:, 0], "-"), (shown.A[:, 1], (0, (1.2, 1.6)))) if np.hypot(*tip) > 0.05]
-    x, y = near(shown.point)
-    artists["point"] = ax.plot(x, y, marker="o", markersize=7, color=accent, markeredgecolor=colours["panel"],
+    for vector in artists["vectors"]:
+        vector.arrow_patch.set_clip_path(ax.patch)     # an annotation is not clipped by itself
+    out, edge = np.abs(shown.point).max(), FRAME - 0.12
+    lost = out > edge      # a solution that has left waits at the edge, as a ring
+    x, y = shown.point * (edge / out if lost else 1)
+    face, rim = (colours["panel"], accent) if lost else (accent, colours["panel"])
+    artists["point"] = ax.plot(x, y, marker="o", markersize=7, color=face, markeredgecolor=rim,
                                markeredgewidth=1.3, zorder=7)[0]
-    if max(abs(x), abs(y)) < FRAME - 0.3:
-        c, s = (x, y) / max(np.hypot(x, y), 1e-9)
-        ax.text(x + 0.15 * c, y + 0.24 * s, "x(u)", color=colours["ink"], fontsize=10, va="center", zorder=8,
-                ha="left" if c > 0.5 else "right" if c < -0.5 else "center", path_effects=halo(colours),
-                **SERIF)
+    c, s = (x, y) / max(np.hypot(x, y), 1e-9)
+    at, side = (x + 0.15 * c, y + 0.24 * s), "left" if c > 0.5 else "right" if c < -0.5 else "center"
+    if max(abs(x), abs(y)) > FRAME - 0.6:      # no room outside: above or below, held inside
+        at, side = (x, y + (0.36 if y < 0 else -0.36)), "right" if x > 0 else "left"
+    ax.text(*at, "x(u)", color=colours["ink"], fontsize=10, va="center", zorder=8, ha=side,
+            path_effects=halo(colours), **SERIF)
     return artists
 
 

@@ -142,10 +142,14 @@ def _bias(ax, shown, colours, accent):
                 textcoords="offset points", fontsize=8.5, color=colours["ink"], zorder=6,
                 ha="right" if left else "left", va="bottom" if above else "top", path_effects=halo(colours),
                 **MONO)
-    for head in (0, 1, 2, 7):
-        x = high - 0.08 * (high - low)
-        ax.annotate(f"1/{round(1 / shown.slopes[head])}", (x, -shown.slopes[head] * x), fontsize=7.5,
-                    color=colours["muted"], ha="center", va="center", path_effects=halo(colours), zorder=4)
+    x, last = high - 0.08 * (high - low), -math.inf
+    for head in (0, 1, 2, 7):      # from the steepest up; a name that would touch the last one is left out
+        at = ax.transData.transform((x, -shown.slopes[head] * x))[1] * 72 / ax.get_figure().dpi
+        if at - last > 8:
+            ax.annotate(f"1/{round(1 / shown.slopes[head])}", (x, -shown.slopes[head] * x), fontsize=7.5,
+                        color=colours["muted"], ha="center", va="center", path_effects=halo(colours),
+                        zorder=4)
+            last = at
     return {"fan": fan, "line": line, "point": point}
 
 

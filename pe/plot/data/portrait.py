@@ -24,7 +24,8 @@ LIMITS = {"entry": (-2.0, 2.0, 0.05), "u": (0.0, 20.0, 0.1)}
 #: Where the marked solution of x' = Xx starts: the far corner of the unit square.
 START = (1.0, 1.0)
 
-#: name: (a, b, c, d, u), the six rows of the table in source document 1 (The Dog, the Man, and the Clock).
+#: name: (a, b, c, d, u). Six are the rows of the table in source document 1, The Dog, the Man, and the Clock;
+#: two are in none: a defective X that is not ALiBi, and a saddle.
 PRESETS = {
     "turn": (0.0, -1.0, 1.0, 0.0, 0.8),
     "fade": (-0.1, 0.0, 0.0, -0.3, 5.0),
@@ -32,6 +33,8 @@ PRESETS = {
     "turn+fade": (-0.1, -0.5, 0.5, -0.1, 3.0),
     "nothing": (0.0, 0.0, 0.0, 0.0, 5.0),
     "explode": (0.1, -0.5, 0.5, 0.1, 3.0),
+    "fading slide": (-0.1, 1.0, 0.0, -0.1, 1.5),
+    "saddle": (1.0, 0.0, 0.0, -1.0, 0.7),
 }
 
 #: class: name in coloured parts, its name in models, a title that holds for every X of the class, a notice.

@@ -1,11 +1,19 @@
-"""How long one move of the figure takes in Chromium, layout included: `python tests/figure_speed.py`.
+"""Measure how long one move of the interactive figure takes in Chromium, layout included.
 
-Measured, never asserted: 240 moves for each of an entry of X (everything is drawn anew) and the gap u.
+    python -m benchmarks.figure
+
+For each preset 240 moves of an entry of X (everything is drawn anew) and of the gap u (the rider alone). It
+needs playwright and a Chromium, as the figure's tests do, and borrows their browser.
 """
 
+from __future__ import annotations
+
 import statistics
+import sys
 import tempfile
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
 import chromium
 
@@ -23,12 +31,18 @@ MOVES = f"""(key) => {{
   }});
 }}"""
 
-if __name__ == "__main__":
+
+def main() -> None:
+    """Print the median and the 95th percentile of every row."""
     with (tempfile.TemporaryDirectory() as folder, chromium.launch() as browser,
           chromium.offline(browser, Path(folder)) as open_page):
         for preset in data.PRESETS:
             page = open_page(explore.page("Speed", [explore.generator(preset)]))
             for key, name in (("b", "an entry"), ("u", "the gap")):
                 times = sorted(page.evaluate(MOVES, key))
-                print(f"{preset:10} {name:9} median {statistics.median(times):4.1f} ms, "
+                print(f"{preset:12} {name:9} median {statistics.median(times):4.1f} ms, "
                       f"95 % below {times[len(times) * 95 // 100]:4.1f} ms")
+
+
+if __name__ == "__main__":
+    main()
