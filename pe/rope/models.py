@@ -1,7 +1,7 @@
 """Which convention a model family uses: what its config.json leaves to the code that reads it.
 
-Layout, bases and the order of axes were read in the modelling code of transformers 5.24, one
-file a family, ``models/<family>/``; Kimi K2 runs DeepSeek-V3's. What ships its own code was read in vLLM,
+Layout, bases and the order of axes were read in the modelling code of transformers 5.24, one file a family,
+``models/<family>/``; Kimi K2 runs DeepSeek-V3's. What ships its own code was read in vLLM,
 ``model_executor/models/<family>.py``.
 """
 

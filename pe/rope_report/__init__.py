@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ..llama2c import InputError
 from .comparison import between_layers, compare, pair
 from .encoding import read
 from .section import Report, tell
@@ -24,7 +25,8 @@ def run(path: str, *, other: str | None = None, html: str | None = None, layer_t
     html : str, optional
         Where to write the report as a page as well.
     layer_type : str, optional
-        Only the encoding of these layers, where a config has several.
+        Only the encoding of these layers, where a config has several. A config that is compared may have
+        one for all layers.
     layout : str, optional
         "half" or "interleaved", for a model type that pe does not know.
     seq_len : int, optional
@@ -40,19 +42,25 @@ def run(path: str, *, other: str | None = None, html: str | None = None, layer_t
     OSError
         A file cannot be read or written.
     """
-    encodings = read(path, layer_type, layout, seq_len, context)
-    pairs = [] if other is None else pair(encodings, read(other, layer_type, layout, seq_len, context))
+    paths = [path] if other is None else [path, other]
+    names = [Path(each).name for each in paths]
+    names = paths if names[:1] == names[1:] else names          # config.json in two folders
+    encodings, *others = (read(each, layer_type, layout, seq_len, context, name=name, compared=len(paths) > 1)
+                          for each, name in zip(paths, names, strict=True))
+    if others and layer_type and {e.layer_type for e in (*encodings, *others[0])} == {None}:
+        raise InputError(f"--layer-type {layer_type}: neither config has types of layers")
+    pairs = pair(encodings, others[0]) if others else []
     if html is not None:
         with open(html, "a", encoding="utf-8"):                 # an error comes before the first line
             pass
     report = Report(out)
-    if other is None:
-        title = f"Rotary encoding of {Path(path).name}"
+    if not others:
+        title = f"Rotary encoding of {names[0]}"
         for encoding in encodings:
             tell(report, encoding)
         between_layers(report, encodings)
     else:
-        title = f"Rotary encodings of {Path(path).name} and {Path(other).name}"
+        title = f"Rotary encodings of {names[0]} and {names[1]}"
         for one, two in pairs:
             compare(report, one, two)
     if html is not None:

@@ -10,6 +10,7 @@ from .encoding import Encoding
 from .section import Report, facts, levels, wavelengths
 
 ROWS = 16
+LABEL = 24          # letters of a name beside a picture
 CLOSE = 0.1         # radians within which two angles count as the same
 
 
@@ -27,8 +28,7 @@ def pair(ones: list[Encoding], others: list[Encoding]) -> list[tuple[Encoding, E
 
 def compare(report: Report, one: Encoding, other: Encoding) -> None:
     """Tell how two encodings differ."""
-    report.heading("Two configs" if one.layer_type is None else f"Two configs, {one.layer_type}")
-    report.text(f"a is {one.name}, b is {other.name}.")
+    report.heading(f"{one.name} beside {other.name}")
     a, b = one.rope, other.rope
     if a == b:
         report.notice("both describe the same rotation: every vector turns alike.")
@@ -36,15 +36,18 @@ def compare(report: Report, one: Encoding, other: Encoding) -> None:
     names = {**(x if len(x) > len(y) else y), **x, **y}         # the scaling of either where it belongs
     rows = [(name, x.get(name, "-"), y.get(name, "-")) for name in names if x.get(name) != y.get(name)]
     if rows:
-        report.table(["what", "a", "b"], rows)
+        report.table(["what", one.name, other.name], rows)
     if a == b:
         return
-    curves = [Curve("first config", "a", wavelengths(one)), Curve("second config", "b", wavelengths(other))]
+    curves = [Curve(_short(each.name), letter, wavelengths(each))
+              for each, letter in ((one, "a"), (other, "b"))]
     report.plot(curves, list(dict.fromkeys(levels(one) + levels(other))),
                 f"Wavelengths of {one.name} and of {other.name}")
     if a.freqs.shape != b.freqs.shape:
-        report.careful("planes and axes are not the same in number: keys turned by one mean nothing to "
-                       "queries turned by the other.")
+        counts = zip(("planes", "position axes"), a.freqs.shape[::-1], b.freqs.shape[::-1], strict=True)
+        unlike = " and ".join(f"{what} ({x} and {y})" for what, x, y in counts if x != y)
+        report.careful(f"the configs differ in the number of {unlike}: keys turned by one mean nothing to "
+                       f"queries turned by the other.")
         return
     _planes(report, one, other)
     for sentence in _differences(one, other):
@@ -68,20 +71,25 @@ def _planes(report, one, other):
         x, y = waves[0][i], waves[1][i]
         ratio = "1" if x == y else f"{y / x:.4g}" if np.isfinite(x) else "0"
         rows.append([f"{i}", f"{x:.6g}", f"{y:.6g}", ratio])
-    report.table(["plane", "wavelength in a", "in b", "b / a"], rows)
+    report.table(["plane", f"wavelength in {one.name}", f"in {other.name}", "second / first"], rows)
 
 
 def _differences(one, other):
     a, b = one.rope, other.rope
     if not np.array_equal(a.freqs, b.freqs):
-        yield _apart(one, other, "a key cached under a and read under b at")
+        yield _apart(one, other, f"a key cached under {one.name} and read under {other.name} at")
     if a.layout != b.layout:
         yield (f"layouts differ: convert weights and caches with pe.convert_layout(..., \"{a.layout}\", "
                f"\"{b.layout}\").")
     gains = [rope.amplitude**2 * rope.softmax_scale for rope in (a, b)]
     if gains[0] != gains[1]:
-        yield (f"scores of b are {gains[1] / gains[0]:.6g} times those of a, by amplitude squared and "
-               f"softmax scale.")
+        yield (f"scores of {other.name} are {gains[1] / gains[0]:.6g} times those of {one.name}, by "
+               f"amplitude squared and softmax scale.")
+
+
+def _short(name):
+    """A name that has room beside a picture."""
+    return name if len(name) <= LABEL else f"...{name[3 - LABEL:]}"
 
 
 def _apart(one, other, whose):

@@ -11,6 +11,8 @@ from typing import Any
 from .. import scaling
 from ..llama2c import InputError
 from ..rope import Rope
+from ..rope.defaults import defaults_of
+from ..rope.huggingface import text_model
 from ..rope.models import FAMILIES
 
 FARTHEST = 2**53        # the largest position
@@ -26,7 +28,9 @@ class Encoding:
         The file, and the layer type if there are several.
     rope : Rope
     config : dict
-        The config of the text model.
+        The config of the text model, with what its class fills in.
+    filled : dict
+        What the class fills in alone.
     settings : dict
         Its rotary settings, those of the layer type, as they stand there.
     context : int or None
@@ -41,6 +45,7 @@ class Encoding:
     name: str
     rope: Rope
     config: dict[str, Any]
+    filled: dict[str, Any]
     settings: dict[str, Any]
     context: int | None
     source: str
@@ -49,8 +54,10 @@ class Encoding:
 
 
 def read(path: str, layer_type: str | None = None, layout: str | None = None, seq_len: int | None = None,
-         context: int | None = None) -> list[Encoding]:
+         context: int | None = None, *, name: str | None = None, compared: bool = False) -> list[Encoding]:
     """Read the encodings of a config.json: of every layer type, or of the one that is asked for.
+
+    One that is compared, under this name, may have one rope for all layers in place of the type.
 
     Raises
     ------
@@ -65,20 +72,24 @@ def read(path: str, layer_type: str | None = None, layout: str | None = None, se
         raise InputError(f"{path} holds no JSON: {error}") from None
     if not isinstance(config, dict):
         raise InputError(f"{path} holds no config: expected a JSON object, got {type(config).__name__}")
-    text = config["text_config"] if isinstance(config.get("text_config"), dict) else config
-    model = text.get("model_type") or config.get("model_type")
-    if not isinstance(model, str | None):
-        raise InputError(f"{path}: model_type must be a string, got {type(model).__name__}")
+    try:
+        text, model = text_model(config)
+    except TypeError as error:
+        raise InputError(f"{path}: {error}") from None
+    filled = defaults_of(model, text)
+    text = {**text, **filled}
     settings = text.get("rope_parameters") or text.get("rope_scaling")
     settings = settings if isinstance(settings, dict) else {}
-    types: list[str | None] = [layer_type] if layer_type else [*_layer_types(model, settings)] or [None]
+    types: list[str | None] = [*_layer_types(model, settings)] or [None]
+    if layer_type and not (compared and types == [None]):
+        types = [layer_type]
     try:
         ropes = [Rope.from_hf(config, layer_type=each, layout=layout, seq_len=seq_len) for each in types]
     except (TypeError, ValueError, OverflowError, MemoryError) as error:
         raise InputError(f"{path}: {_as_option(str(error))}") from None
-    name, told = Path(path).name, "--layout" if layout else f"the code of {model} in transformers"
-    encodings = [Encoding(name if each is None else f"{name}, {each}", rope, text, _own(settings, each),
-                          *_context(text, rope, seq_len, context), each, told)
+    name, told = name or Path(path).name, "--layout" if layout else f"the code of {model} in transformers"
+    encodings = [Encoding(name if each is None else f"{name}, {each}", rope, text, filled,
+                          _own(settings, each), *_context(text, rope, seq_len, context), each, told)
                  for each, rope in zip(types, ropes, strict=True)]
     for encoding in encodings:
         if encoding.context is not None and encoding.context > FARTHEST:

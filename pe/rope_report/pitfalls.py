@@ -11,6 +11,7 @@ from .. import scaling
 from ..rope.models import FAMILIES
 from .encoding import Encoding
 from .reach import REACH
+from .scores import SCORES
 
 OTHER = {"half": "interleaved", "interleaved": "half"}
 
@@ -18,7 +19,7 @@ OTHER = {"half": "interleaved", "interleaved": "half"}
 def pitfalls(encoding: Encoding) -> list[str]:
     """Return a sentence or two about everything in this encoding that is easy to get wrong."""
     checks = (_layout, _direction, _part, _still, _axes, _amplitude, _softmax, _truncate, _mscale, _step,
-              _alpha, *REACH)
+              _alpha, *SCORES, *REACH)
     return [sentence for check in checks for sentence in check(encoding)]
 
 

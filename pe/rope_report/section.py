@@ -7,6 +7,7 @@ from dataclasses import fields
 import numpy as np
 
 from ..explore import page
+from ..rope.defaults import HEADS, OWN, WIDTHS
 from ..tour.text import WIDTH, Script
 from .drawing import Curve, Level, in_letters, in_svg
 from .encoding import Encoding
@@ -74,6 +75,7 @@ def facts(encoding: Encoding) -> dict[str, str]:
             "coordinates that turn": f"{rope.rotary_offset} to {rope.rotary_offset + rope.rotary_dim - 1}",
             "layout": f"{rope.layout}: plane l is ({pairs})",
             "layout from": encoding.layout_source,
+            **_filled(encoding),
             "position axes": f"{len(rope.freqs)}",
             "base": f"{rope.base:.10g}" if rope.base else "-",
             "scaling": type(rope.scaling).__name__ if rope.scaling else "none",
@@ -81,6 +83,15 @@ def facts(encoding: Encoding) -> dict[str, str]:
             "amplitude": f"{rope.amplitude:.10g}",
             "softmax scale times": f"{rope.softmax_scale:.10g}",
             "context": f"{encoding.context} ({encoding.source})" if encoding.context else "unknown"}
+
+
+def _filled(encoding):
+    """The sizes that no config says, as the class of the model fills them in."""
+    known = any(encoding.config.get(key) is not None for key in (*OWN, "qk_rope_head_dim"))
+    idle = (WIDTHS[0], HEADS[0]) if known else ()               # the width of a head needs them no more
+    told = ", ".join(name if isinstance(value, dict) else f"{name} {value}"
+                     for name, value in encoding.filled.items() if name not in idle)
+    return {f"defaults of {encoding.rope.provenance.family}": told} if told else {}
 
 
 def _parameters(scaling):
