@@ -78,6 +78,11 @@ def in_basis(n: int, condition: float) -> np.ndarray:
     return generators.conjugate(generators.rope(n), basis(n, condition))
 
 
+def torn(n: int, noise: float) -> np.ndarray:
+    """One Jordan block, torn by noise."""
+    return np.eye(n, k=1) + noise * np.random.default_rng(0).standard_normal((n, n))
+
+
 ROWS = [
     Row("classify 8, RoPE", 0.005, naming(generators.rope(8))),
     Row("classify 128, RoPE", 0.05, naming(generators.rope(128))),
@@ -86,6 +91,7 @@ ROWS = [
     Row("classify 128, RoPE in a basis of condition 1e3", 0.5, naming(in_basis(128, 1e3))),
     Row("classify 128, ambiguous (condition 1e6)", 0.5, naming(in_basis(128, 1e6))),
     Row("classify 128, ambiguous (condition 1e8)", 0.5, naming(in_basis(128, 1e8))),
+    Row("classify 128, a torn Jordan block", 0.5, naming(torn(128, 1e-12))),
     Row("classify 512, RoPE in an orthogonal basis", 10.0, naming(in_basis(512, 1.0))),
     Row("classify 512, RoPE in a basis of condition 1e3", 10.0, naming(in_basis(512, 1e3))),
     Row("classify 512, ambiguous (condition 1e6)", 10.0, naming(in_basis(512, 1e6))),

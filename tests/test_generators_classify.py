@@ -357,6 +357,8 @@ def test_case_42_a_gaussian_matrix_has_no_slide():
         ([[0, 1], [0]], ValueError, "X is no matrix, .*inhomogeneous"),
         ("turn", TypeError, r"X is 'turn'; expected a matrix, such as pe.generators.turn\(1.0\)"),
         (generators.turn, TypeError, r"X is a function; expected a matrix"),
+        ("0 1; 0 0", TypeError, r"X is '0 1; 0 0'; .*pass \[\[0, 1\], \[0, 0\]\]"),
+        ("0 1; 0", TypeError, r"X is '0 1; 0'; .*such as pe.generators.turn"),
         (pe.Rope(4), TypeError, r"X is a Rope; .*generator\(\)"),
     ],
 )

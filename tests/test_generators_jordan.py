@@ -13,6 +13,7 @@ from scipy.linalg import block_diag
 
 from pe import classify, generators
 from pe.generators import conjugate, direct_sum, turn
+from pe.generators.jordan import Node, Values, read_clusters, real_schur, spectrum
 
 
 def jordan(value, size):
@@ -121,6 +122,32 @@ def test_in_float32_a_slide_is_told_from_a_slow_turn_only_where_it_is_exact():
     turning = conjugate(turn(1.0), basis(2, 1e5, np.random.default_rng(0))).astype(np.float32)
     assert classify(turning).ambiguous
     assert not classify(np.eye(2, k=1, dtype=np.float32)).ambiguous
+
+
+@pytest.mark.parametrize("start, stop", [(0, 40), (0, 38), (1, 40), (3, 36), (20, 40)])
+@pytest.mark.parametrize("moved", [0, 1e-9, 1e-7])
+def test_what_must_be_dropped_from_a_part_is_never_overestimated(start, stop, moved):
+    rng = np.random.default_rng(stop)
+    T = np.triu(basis(40, 1e10, rng)) + moved * np.eye(40)
+    around = Values(0, 40, 0.0, np.linalg.svd(T, compute_uv=False))
+    part = T[start:stop, start:stop] - moved * np.eye(stop - start)
+    sigma = np.linalg.svd(part, compute_uv=False)
+    for tolerance in 10.0 ** np.arange(-9, 0):
+        bound = around.dropped_within(Node(start, stop, ()), moved, tolerance)
+        assert bound <= np.linalg.norm(sigma[sigma <= tolerance]) + 1e-14
+        if (start, stop, moved) == (0, 40, 0):
+            assert bound == pytest.approx(np.linalg.norm(sigma[sigma <= tolerance]), rel=0, abs=1e-14)
+
+
+@pytest.mark.parametrize("noise", [0, 1e-14, 1e-10, 1e-7])
+def test_a_matrix_reads_the_same_whatever_was_read_before(noise):
+    rng = np.random.default_rng(7)
+    J = direct_sum(jordan(0, 5), jordan(-0.5, 3), spiral(0.1, 1, 2), generators.rope(8))
+    X = conjugate(J, basis(len(J), 100, rng)) + noise * rng.standard_normal(J.shape)
+    tolerances = 10.0 ** rng.permutation(np.arange(-14, -2))
+    read = spectrum(*real_schur(X))
+    for tolerance in np.tile(tolerances, 2):
+        assert read_clusters(read, tolerance) == read_clusters(spectrum(*real_schur(X)), tolerance)
 
 
 def test_basis_and_jordan_form_reproduce_the_matrix():

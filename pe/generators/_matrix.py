@@ -15,7 +15,9 @@ def as_generators(X, name: str = "X") -> tuple[np.ndarray, float]:
     """
     if isinstance(X, str) or callable(X):
         came = repr(X) if isinstance(X, str) else "a function"
-        raise TypeError(f"{name} is {came}; expected a matrix, such as pe.generators.turn(1.0) returns")
+        rows = _rows_of(X) if isinstance(X, str) else None
+        wanted = f": pass {rows}" if rows else ", such as pe.generators.turn(1.0) returns"
+        raise TypeError(f"{name} is {came}; expected a matrix{wanted}")
     if isinstance(X, Rope):
         raise TypeError(f"{name} is a Rope; expected a matrix: pass the Rope's .generator()")
     try:
@@ -58,6 +60,18 @@ def as_generator(X, name: str = "X") -> tuple[np.ndarray, float]:
     if matrix.ndim != 2:
         raise ValueError(f"{name} has shape {matrix.shape}; expected one square matrix (n, n)")
     return matrix, unit
+
+
+def _rows_of(text: str) -> str | None:
+    """Return how Python writes a square matrix given as text, rows by ; and numbers by spaces or commas."""
+    rows = [row.replace(",", " ").split() for row in text.strip().strip("[]").split(";")]
+    try:
+        numbers = [[float(entry) for entry in row] for row in rows]
+    except ValueError:
+        return None
+    if any(len(row) != len(rows) for row in numbers) or not np.all(np.isfinite(numbers)):
+        return None
+    return "[" + ", ".join(f"[{', '.join(f'{entry:.15g}' for entry in row)}]" for row in numbers) + "]"
 
 
 def _rounding_unit(dtype: np.dtype) -> float:

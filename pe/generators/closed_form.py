@@ -300,9 +300,7 @@ def closed_forms(X: np.ndarray, tolerance: float) -> list[Part]:
     pairs = [where for where in found if len(where) == 2]
     parts: list[Part] = [Lines(X, np.concatenate(singles))] if singles else []
     parts += [Planes(X, np.array(pairs))] if pairs else []
-    return parts + [
-        _larger(X[np.ix_(where, where)], where, tolerance) for where in found if len(where) > 2
-    ]
+    return parts + [_larger(X[np.ix_(where, where)], where, tolerance) for where in found if len(where) > 2]
 
 
 def _larger(X, where, tolerance) -> Part:

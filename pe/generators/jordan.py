@@ -43,6 +43,26 @@ class Node(NamedTuple):
     children: tuple[Node, ...]
 
 
+class Values(NamedTuple):
+    """Singular values, falling, of T - mean on positions start..stop-1."""
+
+    start: int
+    stop: int
+    mean: complex
+    sigma: np.ndarray
+
+    def dropped_within(self, node: Node, mean: complex, tolerance: float) -> float:
+        """Lower bound on the size of the singular values <= tolerance of T - mean on a part of the positions.
+
+        Without d rows and d columns the i-th value is between the old i-th and (i + 2d)-th (Cauchy's
+        interlacing), and another mean moves it by no more than the means differ (Weyl).
+        """
+        kept = node.stop - node.start
+        gap, moved = len(self.sigma) - kept, abs(mean - self.mean)
+        small = int(np.count_nonzero(self.sigma[:kept] + moved <= tolerance))
+        return float(np.linalg.norm(np.maximum(self.sigma[kept - small + 2 * gap :] - moved, 0.0)))
+
+
 class Cluster(NamedTuple):
     """Positions start..stop-1 read as one eigenvalue; weyr[j] null vectors at step j of the staircase."""
 
@@ -58,11 +78,21 @@ class Cluster(NamedTuple):
         return tuple(sum(1 for k in self.weyr if k > i) for i in range(self.weyr[0])) if self.weyr else ()
 
 
+class Staircase(NamedTuple):
+    """Weyr characteristic of a nilpotent matrix, how far it is, and the largest singular value dropped."""
+
+    weyr: tuple[int, ...]
+    dropped: float
+    largest: float
+
+
 @dataclass(frozen=True, eq=False)
 class Spectrum:
     """Ordered complex Schur form X = Z T Z^H of a real X, its eigenvalues in conjugates, and their tree.
 
-    `refused` remembers up to which tolerance a cluster was found not to be one eigenvalue.
+    Three things are remembered, for a matrix is read at several tolerances: up to which one a cluster was
+    found not to be one eigenvalue, from and up to which one its staircase is the same, and the columns that
+    decouple it from what stands before it.
     """
 
     T: np.ndarray
@@ -71,6 +101,8 @@ class Spectrum:
     mirror: np.ndarray
     tree: Node
     refused: dict[tuple[int, int], float] = field(default_factory=dict)
+    accepted: dict[tuple[int, int], tuple[float, float, Staircase]] = field(default_factory=dict)
+    columns: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
 
     def is_real(self, node: Node | Cluster) -> bool:
         """Whether the cluster is its own complex conjugate."""
@@ -182,39 +214,56 @@ def read_clusters(spec: Spectrum, tolerance: float) -> list[Cluster]:
     Only clusters that are real or lie in the upper half plane are returned; the others are their mirror
     images.
     """
-    found, waiting = [], [spec.tree]
+    found: list[Cluster] = []
+    waiting: list[tuple[Node, Values | None]] = [(spec.tree, None)]
     while waiting:
-        node = waiting.pop()
+        node, around = waiting.pop()
         real = spec.is_real(node)
         if not real and spec.eigenvalues[node.start].imag < 0:
             continue
         if not node.children:
             found.append(Cluster(node.start, node.stop, (1,), 0.0, real))
             continue
-        if tolerance <= spec.refused.get((node.start, node.stop), -1.0):
-            waiting.extend(node.children)
-            continue
-        block = spec.T[node.start : node.stop, node.start : node.stop]
-        steps = staircase(block - spec.mean(node) * np.eye(len(block)), tolerance)
+        steps, around = _steps(spec, node, tolerance, around)
         if steps is None:
-            spec.refused[node.start, node.stop] = tolerance
-            waiting.extend(node.children)
+            waiting.extend((child, around) for child in node.children)
         else:
-            found.append(Cluster(node.start, node.stop, *steps, real))
+            found.append(Cluster(node.start, node.stop, steps.weyr, steps.dropped, real))
     return found
 
 
-def staircase(N: np.ndarray, tolerance: float) -> tuple[tuple[int, ...], float] | None:
-    """Weyr characteristic of the nilpotent matrix within `tolerance` of a triangular N, and its distance.
+def _steps(spec: Spectrum, node: Node, tolerance: float, around: Values | None):
+    """Staircase of a cluster, or None, and the nearest singular values known: its own or those around it."""
+    place = node.start, node.stop
+    if tolerance <= spec.refused.get(place, -1.0):
+        return None, around
+    least, most, steps = spec.accepted.get(place, (np.inf, 0.0, None))
+    if least <= tolerance <= most:
+        return steps, around
+    mean, steps = spec.mean(node), None
+    if around is None or around.dropped_within(node, mean, tolerance) <= tolerance:
+        block = spec.T[node.start : node.stop, node.start : node.stop]
+        N = block - mean * np.eye(len(block))
+        if not _surely_regular(N, tolerance) and not _surely_not_nilpotent(N, tolerance):
+            around = Values(*place, mean, np.linalg.svd(N, compute_uv=False))
+            if around.dropped_within(node, mean, tolerance) <= tolerance:
+                steps = staircase(N, tolerance)
+    if steps is None:
+        spec.refused[place] = tolerance
+    else:
+        spec.accepted[place] = max(steps.largest, steps.dropped), tolerance, steps
+    return steps, around
+
+
+def staircase(N: np.ndarray, tolerance: float) -> Staircase | None:
+    """Deflate null vectors within `tolerance` from a matrix that may be nilpotent within it.
 
     None when there is no such matrix: when at some step no singular value is small enough to be dropped.
     """
-    if _surely_regular(N, tolerance):
-        return None
     weyr: list[int] = []
-    dropped = 0.0
+    dropped = largest = 0.0
     while len(N):
-        if _surely_not_nilpotent(N, tolerance):
+        if weyr and _surely_not_nilpotent(N, tolerance):
             return None
         _, sigma, Vh = np.linalg.svd(N)
         small = sigma <= tolerance
@@ -222,10 +271,13 @@ def staircase(N: np.ndarray, tolerance: float) -> tuple[tuple[int, ...], float] 
         if nullity == 0 or (weyr and nullity > weyr[-1]):
             return None
         dropped = float(np.hypot(dropped, np.linalg.norm(sigma[small])))
+        if dropped > tolerance:
+            return None
+        largest = max(largest, float(sigma[small][0]))
         weyr.append(nullity)
         V = Vh[: len(N) - nullity].conj().T
         N = V.conj().T @ N @ V
-    return (tuple(weyr), dropped) if dropped <= tolerance else None
+    return Staircase(tuple(weyr), dropped, largest)
 
 
 def _surely_not_nilpotent(N, tolerance):
@@ -265,11 +317,14 @@ def invariant_subspaces(spec: Spectrum, clusters: list[Cluster]) -> list[tuple[n
     Y = np.eye(n, dtype=complex)
     blocks = sorted({(c.start, c.stop) for own in clusters for c in (own, spec.mirrored(own))})
     for start, stop in blocks[1:]:
-        x, scale, _ = lapack.ztrsyl(
-            spec.T[:start, :start], spec.T[start:stop, start:stop], -spec.T[:start, start:stop], isgn=-1
-        )
-        # Where eigenvalues are all but equal, any norm beyond use will do.
-        Y[:start, start:stop] = x * min(1 / max(scale, 1e-300), 1e100 / max(np.max(np.abs(x)), 1e-200))
+        if (start, stop) not in spec.columns:
+            x, scale, _ = lapack.ztrsyl(
+                spec.T[:start, :start], spec.T[start:stop, start:stop], -spec.T[:start, start:stop], isgn=-1
+            )
+            # Where eigenvalues are all but equal, any norm beyond use will do.
+            x *= min(1 / max(scale, 1e-300), 1e100 / max(np.max(np.abs(x)), 1e-200))
+            spec.columns[start, stop] = x
+        Y[:start, start:stop] = spec.columns[start, stop]
     R = spec.Z @ Y
     L = lapack.ztrtri(Y, unitdiag=1)[0] @ spec.Z.conj().T
     spaces = []

@@ -65,6 +65,7 @@ class Form:
         self.X = X
         self.T, self.Z, self.eigenvalues = real_schur(X)
         self.spectrum: Spectrum | None = None
+        self.jordan: dict[tuple[int, int, tuple[int, ...]], tuple[tuple[np.ndarray, ...], float, float]] = {}
         self.read_within(tolerance)
 
     def read_within(self, tolerance: float) -> None:
@@ -99,14 +100,12 @@ class Form:
             if len(cluster.sizes) == 1 and size == 1:
                 own = (_real_span(Q) if cluster.real else Q,) if basis else ()
             elif basis or size > 1:
-                shift = mean
-                if cluster.real:
-                    Q, shift = _real_span(Q), mean.real
-                N = Q.conj().T @ self.X @ Q - shift * np.eye(Q.shape[1])
-                own = tuple(Q @ chain for chain in chains(N, cluster.weyr))
+                key = cluster.start, cluster.stop, cluster.weyr
+                if key not in self.jordan:
+                    self.jordan[key] = _jordan_basis(self.X, Q, mean, cluster)
+                own, norm, last = self.jordan[key]
                 if size > 1:
-                    coupling = float(np.linalg.norm(N, 2))
-                    last = float(np.linalg.norm(np.linalg.matrix_power(N, size - 1), 2))
+                    coupling = norm
                     broken = any(not np.any(chain[:, 0]) for chain in own)
                     spread = np.inf if broken else float((radius * last) ** (1 / size))
             found.append(
@@ -151,6 +150,15 @@ class Form:
                 )
             )
         return found
+
+
+def _jordan_basis(X, Q, mean, cluster):
+    """Chains of a cluster, and the norms of what makes them chains and of its last power that is not 0."""
+    if cluster.real:
+        Q, mean = _real_span(Q), mean.real
+    N = Q.conj().T @ X @ Q - mean * np.eye(Q.shape[1])
+    last = np.linalg.norm(np.linalg.matrix_power(N, len(cluster.weyr) - 1), 2)
+    return tuple(Q @ chain for chain in chains(N, cluster.weyr)), float(np.linalg.norm(N, 2)), float(last)
 
 
 def _snap(mean: complex, radius: float) -> complex:
