@@ -54,7 +54,7 @@ def test_c01_layout(position, layout, wanted, dtype):
 
 
 def test_c01_unknown_layout():
-    for layout in ("llama", "Half", ""):
+    for layout in ("llama", "halve", ""):
         with pytest.raises(ValueError, match="layout"):
             pe.apply_rope(np.ones(4), positions=[1], layout=layout)
 
