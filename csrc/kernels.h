@@ -13,13 +13,18 @@
 #define PE_LANE_BYTES 256
 #define PE_TILE_KEYS 64 /* keys a step */
 #define PE_STREAM_ROW 4032 /* with a line, a page */
+#define PE_WORD_TURNS 0x1p25 /* frequencies below which pe_turns has words */
 #define PE_ANGLE_PAD 16 /* frequencies and angle rows are padded to a multiple of this */
 
-/* Angular frequencies in turns per position, each as a sum high + low good to 106 bits; (axes, padded) both. */
+/* Angular frequencies in turns per position, each as a sum high + low good to 106 bits; (axes, padded) both. What they
+ * are beyond whole turns, which integral positions do not see, is word / 2^32 + rest / 2 pi too (where all are
+ * below PE_WORD_TURNS): a word's lower 6 bits are clear, |rest| <= 2^-27 turns in radians. */
 typedef struct {
     int axes;
     ptrdiff_t planes, padded, axis; /* axis: from one axis' frequencies to the next's */
     const double *high, *low;
+    const uint32_t *word;
+    const float *rest;
     double amplitude, sign; /* sign -1 turns back */
     double highest;         /* of |high| */
 } pe_turns;

@@ -2,10 +2,10 @@
 
 /* 2^x = 2^n * (1 + r P(r)), n = round(x), r = x - n. P interpolates (2^r - 1)/r at Chebyshev nodes on [-1/2, 1/2]:
  * relative error 5e-9 with 6 coefficients (float: the rounding of the steps leaves 1 ulp), 8e-18 with 11 (double).
- * x far below the range gives exactly 0, -inf included; NaN stays NaN (max returns its second operand then). */
+ * x far below the range gives exactly 0, -inf included; NaN stays NaN (max returns its second operand then). x is at
+ * most 128 (double: 1024). */
 static inline vec_f32 exp2_f32(vec_f32 x) {
-    x = max_f32(set1_f32(-300), x);
-    vec_f32 n = round_f32(x), r = sub_f32(x, n);
+    vec_f32 r, n = split_f32(max_f32(set1_f32(-250), x), &r);
     vec_f32 p = set1_f32(0.0001545316294512069f);
     p = fma_f32(p, r, set1_f32(0.0013390863364671234f));
     p = fma_f32(p, r, set1_f32(0.009618082557277852f));
@@ -16,8 +16,7 @@ static inline vec_f32 exp2_f32(vec_f32 x) {
 }
 
 static inline vec_f64 exp2_f64(vec_f64 x) {
-    x = max_f64(set1_f64(-2100), x);
-    vec_f64 n = round_f64(x), r = sub_f64(x, n);
+    vec_f64 r, n = split_f64(max_f64(set1_f64(-2040), x), &r);
     vec_f64 p = set1_f64(4.4549605981865186e-10);
     p = fma_f64(p, r, set1_f64(7.072585949269223e-09));
     p = fma_f64(p, r, set1_f64(1.0178062445845774e-07));
@@ -33,7 +32,7 @@ static inline vec_f64 exp2_f64(vec_f64 x) {
 }
 
 /* tanh x = x + x^3 P(x^2) up to 0.625 (6e-10 and 6e-20 relative), beyond 1 - 2 / (1 + 2^(2 x log2 e)), which would lose
- * the digits of a small result. */
+ * the digits of a small result and is 1 long before the power reaches 2^100. */
 static inline vec_f32 tanh_f32(vec_f32 x) {
     const vec_f32 z = mul_f32(x, x), size = abs_f32(x), one = set1_f32(1);
     vec_f32 p = set1_f32(0.002292744816f);
@@ -43,7 +42,7 @@ static inline vec_f32 tanh_f32(vec_f32 x) {
     p = fma_f32(p, z, set1_f32(0.1333330356f));
     p = fma_f32(p, z, set1_f32(-0.3333333317f));
     const vec_f32 near = fma_f32(mul_f32(x, z), p, x);
-    const vec_f32 grown = exp2_f32(mul_f32(size, set1_f32(2.885390082f)));
+    const vec_f32 grown = exp2_f32(min_f32(mul_f32(size, set1_f32(2.885390082f)), set1_f32(100)));
     vec_f32 far = sub_f32(one, div_f32(set1_f32(2), add_f32(one, grown)));
     far = select_f32(gt_f32(zero_f32(), x), sub_f32(zero_f32(), far), far);
     return select_f32(gt_f32(size, set1_f32(0.625f)), far, near);
@@ -65,7 +64,7 @@ static inline vec_f64 tanh_f64(vec_f64 x) {
     p = fma_f64(p, z, set1_f64(0.13333333333333322));
     p = fma_f64(p, z, set1_f64(-0.3333333333333333));
     const vec_f64 near = fma_f64(mul_f64(x, z), p, x);
-    const vec_f64 grown = exp2_f64(mul_f64(size, set1_f64(2.8853900817779268)));
+    const vec_f64 grown = exp2_f64(min_f64(mul_f64(size, set1_f64(2.8853900817779268)), set1_f64(100)));
     vec_f64 far = sub_f64(one, div_f64(set1_f64(2), add_f64(one, grown)));
     far = select_f64(gt_f64(zero_f64(), x), sub_f64(zero_f64(), far), far);
     return select_f64(gt_f64(size, set1_f64(0.625)), far, near);
@@ -97,25 +96,39 @@ static inline void sincos_turns(vec_f64 quarter, vec_f64 rest, vec_f64 *cos, vec
 }
 
 #if W_f32 > 1
-/* The same for float32 from float64 phases in turns, head + tail with |head| < 2^30: adding 1.5 * 2^50 rounds head to
- * quarters and leaves their count in the low bits. What is left, in radians, is rounded to float32 only then:
- * sin x = x + x^3 S(x^2), cos x = 1 - x^2/2 + x^4 C(x^2) on |x| <= pi/4, 1.2e-8 and 8e-10. */
+/* The same for float32: quarters in the upper two bits of `quarter`, and x, |x| <= 0.84 radians times TAU / 2 pi. TAU
+ * is the float32 nearest 2 pi; what it is too large by stands in the coefficients: sin = x + x S(x^2), 3e-9,
+ * cos = 1 + x^2 C(x^2), 2e-10. */
+#define TAU 0x1.921fb6p2
+static inline void sincos_quarter(vec_i32 quarter, vec_f32 x, vec_f32 *cos, vec_f32 *sin) {
+    const vec_f32 z = mul_f32(x, x);
+    vec_f32 s = set1_f32(-0.00019446368f), c = set1_f32(2.4361925e-05f);
+    s = fma_f32(s, z, set1_f32(0.008331562f)), c = fma_f32(c, z, set1_f32(-0.0013886548f));
+    s = fma_f32(s, z, set1_f32(-0.16666642f)), c = fma_f32(c, z, set1_f32(0.041666616f));
+    s = fma_f32(s, z, set1_f32(-2.7827534e-08f)), c = fma_f32(c, z, set1_f32(-0.49999997f));
+    s = fma_f32(s, x, x), c = fma_f32(c, z, set1_f32(1));
+    const mask_f32 odd = second_bit(quarter);
+    *cos = negate_by(select_f32(odd, s, c), add_i32(quarter, set1_i32(1u << 30)));
+    *sin = negate_by(select_f32(odd, c, s), quarter);
+}
+
+/* From a phase of word / 2^32 turns, in words whose lower 6 bits are clear, and rest radians, |rest| <= 0.05: less
+ * quarters, a word is exact in float32. */
+static inline void sincos_word(vec_i32 word, vec_f32 rest, vec_f32 *cos, vec_f32 *sin) {
+    const vec_f32 x = fma_f32(from_i32(left_i32(word, 2)), set1_f32((float)(TAU * 0x1p-34)), rest);
+    sincos_quarter(add_i32(word, set1_i32(1u << 29)), x, cos, sin);
+}
+
+/* From phases of head + tail turns with |head| < 2^30: adding 1.5 * 2^50 rounds head to quarters and leaves their count
+ * in the low bits. What is left is rounded to float32 only then. */
 #define FAST_TURNS 0x1p30
 static inline void sincos_pair(const vec_f64 head[2], const vec_f64 tail[2], vec_f32 *cos, vec_f32 *sin) {
-    const vec_f64 magic = set1_f64(0x1.8p50), radians = set1_f64(6.283185307179586);
+    const vec_f64 magic = set1_f64(0x1.8p50), tau = set1_f64(TAU);
     vec_f64 count[2], rest[2];
     for (int i = 0; i < 2; i++) {
         count[i] = add_f64(head[i], magic);
-        rest[i] = mul_f64(add_f64(sub_f64(head[i], sub_f64(count[i], magic)), tail[i]), radians);
+        rest[i] = mul_f64(add_f64(sub_f64(head[i], sub_f64(count[i], magic)), tail[i]), tau);
     }
-    const vec_i32 quarter = low_words(count[0], count[1]);
-    const vec_f32 x = narrow_pair(rest[0], rest[1]), z = mul_f32(x, x), xz = mul_f32(x, z), zz = mul_f32(z, z);
-    vec_f32 s = set1_f32(-0.0001958787131f), c = set1_f32(2.454792248e-05f);
-    s = fma_f32(s, z, set1_f32(0.00833274818f)), c = fma_f32(c, z, set1_f32(-0.001388830295f));
-    s = fma_f32(s, z, set1_f32(-0.1666666466f)), c = fma_f32(c, z, set1_f32(0.04166666466f));
-    s = fma_f32(s, xz, x), c = fma_f32(c, zz, fma_f32(z, set1_f32(-0.5f), set1_f32(1)));
-    const mask_f32 odd = is_odd(quarter);
-    *cos = negate_by(select_f32(odd, s, c), plus_one(quarter));
-    *sin = negate_by(select_f32(odd, c, s), quarter);
+    sincos_quarter(left_i32(low_words(count[0], count[1]), 30), narrow_pair(rest[0], rest[1]), cos, sin);
 }
 #endif

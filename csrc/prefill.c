@@ -41,25 +41,39 @@ bool pe_see_many(const pe_attention_job *job, const pe_query_tile *tile, const p
     return (any & ~(uint64_t)0 >> (64 - tile->used)) != 0;
 }
 
-/* The first vector in which any of 16 keys is seen: what lies below it on the diagonal is not computed. */
-static int first_seen(const pe_attention_job *job, const pe_query_tile *tile, const uint64_t *bits, ptrdiff_t from,
-                      ptrdiff_t n) {
-    uint64_t any = 0;
-    for (ptrdiff_t j = from; j < n && j < from + 16; j++) any |= bits[j];
-    if (!any) return tile->vectors;
-    const int vector = __builtin_ctzll(any) / job->k->width;
-    return vector < tile->vectors ? vector : tile->vectors;
+#define RUN 16
+#define RUNS (PE_TILE_KEYS / RUN)
+
+/* first[i]: the first vector that sees any key from the i-th 16 on. What lies below it on the diagonal is not computed;
+ * it never falls from one 16 to the next. */
+static void find_runs(const pe_attention_job *job, const pe_query_tile *tile, const pe_key_tile *keys,
+                      const pe_visible *see, int first[RUNS]) {
+    uint64_t any = see->partly ? 0 : ~(uint64_t)0;
+    ptrdiff_t j = see->partly ? keys->n : 0;
+    for (int run = RUNS - 1; run >= 0; run--) {
+        while (j > run * RUN) any |= see->bits[--j];
+        const int vector = any ? __builtin_ctzll(any) / job->k->width : tile->vectors;
+        first[run] = vector < tile->vectors ? vector : tile->vectors;
+    }
 }
 
-/* The end of the run of keys from `from` on that share their first seen vector. */
-static ptrdiff_t run_end(const pe_attention_job *job, const pe_query_tile *tile, const pe_key_tile *keys,
-                         const pe_visible *see, ptrdiff_t from, int *first) {
-    *first = 0;
-    if (!see->partly) return keys->n;
-    *first = first_seen(job, tile, see->bits, from, keys->n);
-    ptrdiff_t end = from + 16;
-    while (end < keys->n && first_seen(job, tile, see->bits, end, keys->n) == *first) end += 16;
-    return end < keys->n ? end : keys->n;
+/* The end of the run of keys from `from` on that share their first vector. */
+static ptrdiff_t run_end(const int first[RUNS], ptrdiff_t from, ptrdiff_t n) {
+    ptrdiff_t end = from + RUN;
+    while (end < n && first[end / RUN] == first[from / RUN]) end += RUN;
+    return end < n ? end : n;
+}
+
+/* One step of the softmax, each vector's only over the keys before the run that no longer concerns it. */
+static uint64_t weigh_scores(const pe_real_kernels *k, const pe_query_tile *tile, ptrdiff_t n, const int first[RUNS],
+                             char *scores) {
+    uint64_t moved = 0;
+    for (ptrdiff_t j = 0, end; j < n; j = end) {
+        end = run_end(first, j, n);
+        const int from = first[j / RUN], to = end < n ? first[end / RUN] : tile->vectors;
+        moved |= k->softmax(end, from, to - from, scores, tile->reference, tile->sum, tile->factor);
+    }
+    return moved;
 }
 
 static void add_bias(const pe_attention_job *job, const pe_query_tile *tile, const pe_key_tile *keys,
@@ -81,24 +95,34 @@ void pe_attend_many(const pe_attention_job *job, pe_query_tile *tile, const pe_k
     const pe_real_kernels *k = job->k;
     const ptrdiff_t n = keys->n;
     const int vectors = tile->vectors;
-    int first;
+    int runs[RUNS];
+    find_runs(job, tile, keys, see, runs);
     for (ptrdiff_t j = 0, end; j < n; j = end) {
-        end = run_end(job, tile, keys, see, j, &first);
+        const int first = runs[j / RUN];
+        end = run_end(runs, j, n);
         k->multiply(end - j, p->D, keys->k + j * keys->k_stride, keys->k_stride, k->size, tile->q,
                     w->scores + j * PE_LANE_BYTES, first, vectors - first, false);
     }
     if (p->softcap > 0) k->cap(n, 0, vectors, PE_LOG2E * p->softcap, w->scores);
     if (p->slope.data) k->slide(n, 0, vectors, tile->t, keys->s, tile->slope, w->scores);
     if (p->rate.data) k->slide(n, 0, vectors, tile->clock, keys->clock, tile->rate, w->scores);
-    if (p->bias.data) add_bias(job, tile, keys, w, see);
-    if (see->partly) k->hide(n, 0, vectors, see->bits, w->scores);
+    if (p->bias.data) {
+        add_bias(job, tile, keys, w, see);
+        find_runs(job, tile, keys, see, runs);
+    }
+    for (ptrdiff_t j = 0, end; see->partly && j < n; j = end) {
+        const int first = runs[j / RUN];
+        end = run_end(runs, j, n);
+        k->hide(end - j, first, vectors - first, see->bits + j, w->scores + j * PE_LANE_BYTES);
+    }
 
-    const uint64_t moved = k->softmax(n, 0, vectors, w->scores, tile->reference, tile->sum, tile->factor);
+    const uint64_t moved = weigh_scores(k, tile, n, runs, w->scores);
     if (moved) k->rescale(p->V, moved, tile->factor, tile->out);
 
     const bool choose = see->partly && !k->all_finite(n, p->V, keys->v, keys->v_stride);
     for (ptrdiff_t j = 0, end; j < n; j = end) {
-        end = run_end(job, tile, keys, see, j, &first);
+        const int first = runs[j / RUN];
+        end = run_end(runs, j, n);
         const char *values = keys->v + j * keys->v_stride, *weights = w->scores + j * PE_LANE_BYTES;
         if (choose)
             k->multiply_visible(p->V, end - j, values, k->size, keys->v_stride, weights, tile->out, first,

@@ -129,8 +129,7 @@ static void make_angles(const job_t *job, ptrdiff_t first, ptrdiff_t n, char *co
     if (p->plan.heads > 1) head_stride[p->ndim - 3] = 1;
     offsets(&job->table, first, n, head_stride, at);
     for (ptrdiff_t i = 0; i < n; i++) {
-        pe_turns turns = job->turns;
-        turns.high += at[i] * turns.padded, turns.low += at[i] * turns.padded;
+        const pe_turns turns = pe_turns_of(job->turns, at[i]);
         k->sincos_row(&turns, position[i], cos + i * step, sin + i * step);
         if (p->plan.rate) fade_angles(&p->plan, p->inverse, k->size == 8, position[i], cos + i * step, sin + i * step);
     }

@@ -16,10 +16,29 @@ INLINE void FN(turn_half)(pe_dtype dtype, ptrdiff_t w, const char *x, const REAL
     if (l < w) FN(turn_halves)(dtype, w, l, (int)(w - l), x, cos, sin, out);
 }
 
+#if W_f32 > 1
+#if REAL_IS_FLOAT
+/* W pairs of bfloat16: in registers their members lie apart, so that angles need not be doubled nor pairs swapped */
+INLINE void turn_bfloats(const char *x, const float *cos, const float *sin, char *out) {
+    const vec_f32 c = load_f32(cos), s = load_f32(sin);
+    vec_f32 a, b;
+    load_bfloat_pairs(x, &a, &b);
+    store_bfloat_pairs(out, fms_f32(a, c, mul_f32(b, s)), fma_f32(b, c, mul_f32(a, s)));
+}
+#endif
+
+/* n values of a row of pairs, turned */
+INLINE V FN(turned)(pe_dtype dtype, const char *x, const REAL *cos, const REAL *sin, int n) {
+    V a = FN(get)(dtype, x, n);
+    if (dtype == PE_F32) v(pin)(&a); /* or it is loaded twice, which costs where it lies across two lines */
+    return v(turn)(a, v(twice)(cos), v(twice)(sin));
+}
+#endif
+
 INLINE void FN(turn_pairs)(pe_dtype dtype, ptrdiff_t planes, const char *x, const REAL *cos, const REAL *sin,
                            char *out) {
-    const ptrdiff_t z = pe_itemsize(dtype), n = 2 * planes;
-    ptrdiff_t i = 0;
+    const size_t z = (size_t)pe_itemsize(dtype), n = 2 * (size_t)planes;
+    size_t i = 0; /* unsigned: halves without a correction */
 #if W_f32 == 1
     for (; i < n; i += 2) {
         const V a = FN(get)(dtype, x + i * z, 1), b = FN(get)(dtype, x + (i + 1) * z, 1);
@@ -28,13 +47,21 @@ INLINE void FN(turn_pairs)(pe_dtype dtype, ptrdiff_t planes, const char *x, cons
         FN(put)(dtype, out + (i + 1) * z, a * s + b * c, 1);
     }
 #else
-    for (; i + W <= n; i += W) {
-        const V c = v(twice)(cos + i / 2), s = v(twice)(sin + i / 2);
-        FN(put)(dtype, out + i * z, v(turn)(FN(get)(dtype, x + i * z, W), c, s), W);
+#if REAL_IS_FLOAT
+    if (dtype == PE_BF16)
+        for (; i + 2 * W <= n; i += 2 * W) turn_bfloats(x + i * z, cos + i / 2, sin + i / 2, out + i * z);
+#endif
+    for (; dtype == PE_F32 && i + 2 * W <= n; i += 2 * W) { /* two at once: 4 points of copy bandwidth */
+        const V a = FN(turned)(dtype, x + i * z, cos + i / 2, sin + i / 2, W);
+        const V b = FN(turned)(dtype, x + (i + W) * z, cos + (i + W) / 2, sin + (i + W) / 2, W);
+        FN(put)(dtype, out + i * z, a, W);
+        FN(put)(dtype, out + (i + W) * z, b, W);
     }
+    for (; i + W <= n; i += W)
+        FN(put)(dtype, out + i * z, FN(turned)(dtype, x + i * z, cos + i / 2, sin + i / 2, W), W);
     if (i < n) {
-        const V c = v(twice)(cos + i / 2), s = v(twice)(sin + i / 2);
-        FN(put)(dtype, out + i * z, v(turn)(FN(get)(dtype, x + i * z, (int)(n - i)), c, s), (int)(n - i));
+        const int left = (int)(n - i);
+        FN(put)(dtype, out + i * z, FN(turned)(dtype, x + i * z, cos + i / 2, sin + i / 2, left), left);
     }
 #endif
 }

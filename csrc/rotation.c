@@ -14,10 +14,12 @@ bool pe_make_turns(const pe_plan *plan, bool inverse, pe_turns *turns) {
     turns->highest = 0;
     turns->axis = plan->heads * turns->padded;
     const size_t n = (size_t)(turns->axis * plan->axes);
-    double *high = aligned_alloc(64, (2 * n * sizeof *high / 64 + 1) * 64); /* no vector of it crosses a line */
+    double *high = aligned_alloc(64, (3 * n * sizeof *high / 64 + 1) * 64); /* no vector of it crosses a line */
     if (!high) return false;
     double *low = high + n;
-    memset(high, 0, 2 * n * sizeof *high);
+    uint32_t *word = (uint32_t *)(low + n);
+    float *rest = (float *)(word + n);
+    memset(high, 0, 3 * n * sizeof *high);
     for (ptrdiff_t row = 0; row < plan->axes * plan->heads; row++)
         for (ptrdiff_t l = 0; l < plan->planes; l++) {
             const double w = pe_double_at(plan->freqs, row * plan->planes + l);
@@ -25,8 +27,16 @@ bool pe_make_turns(const pe_plan *plan, bool inverse, pe_turns *turns) {
             high[at] = w * inverse_2pi;
             turns->highest = fmax(turns->highest, fabs(high[at]));
             low[at] = fma(w, inverse_2pi, -high[at]) + w * inverse_2pi_low;
+            /* adding 1.5 * 2^26 rounds to 26 bits, which are then the lowest; whole turns stand above them */
+            const double sum = high[at] + 0x1.8p26;
+            uint64_t bits;
+            memcpy(&bits, &sum, sizeof bits);
+            word[at] = (uint32_t)bits << 6;
+            rest[at] = (float)((high[at] - (sum - 0x1.8p26) + low[at]) * 6.283185307179586);
         }
     turns->high = high;
     turns->low = low;
+    turns->word = word;
+    turns->rest = rest;
     return true;
 }

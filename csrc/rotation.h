@@ -7,6 +7,13 @@
 /* Turns per position of a plan; the memory of turns->high belongs to the caller (free). false: no memory. */
 bool pe_make_turns(const pe_plan *plan, bool inverse, pe_turns *turns);
 
+/* those of one head, where heads have their own frequencies */
+static inline pe_turns pe_turns_of(pe_turns turns, ptrdiff_t head) {
+    const ptrdiff_t at = head * turns.padded;
+    turns.high += at, turns.low += at, turns.word += at, turns.rest += at;
+    return turns;
+}
+
 /* Reals that one row of cos (or of sin) takes: kernels read whole vectors of it. */
 static inline ptrdiff_t pe_padded(const pe_plan *plan) {
     return (plan->planes + PE_ANGLE_PAD - 1) / PE_ANGLE_PAD * PE_ANGLE_PAD;

@@ -131,15 +131,49 @@ static void fast_sincos_row(const pe_turns *turns, const double *position, float
         store_f32(sin + l, mul_f32(s, signed_amplitude));
     }
 }
+
+/* Integral positions, |.| < 2^20 together: half the work. axes is a constant where it is 1, so that nothing is looped
+ * over for the sake of a few vectors. */
+#define WORD_POSITIONS 0x1p20
+INLINE void word_sincos(const pe_turns *turns, int axes, const double *position, float *cos, float *sin) {
+    const vec_f32 amplitude = set1_f32((float)turns->amplitude);
+    const vec_f32 signed_amplitude = set1_f32((float)(turns->sign * turns->amplitude));
+    const ptrdiff_t padded = turns->padded, axis = turns->axis;
+    const uint32_t *words = turns->word;
+    const float *rests = turns->rest;
+    uint32_t whole[PE_MAX_POSITION_AXES];
+    float real[PE_MAX_POSITION_AXES];
+    for (int a = 0; a < axes; a++) whole[a] = (uint32_t)(int32_t)position[a], real[a] = (float)position[a];
+    for (ptrdiff_t l = 0; l < padded; l += W_f32) {
+        vec_i32 word = mul_i32(set1_i32(whole[0]), load_i32(words + l));
+        vec_f32 rest = mul_f32(set1_f32(real[0]), load_f32(rests + l)), c, s;
+        for (int a = 1; a < axes; a++) {
+            const ptrdiff_t at = a * axis + l;
+            word = add_i32(word, mul_i32(set1_i32(whole[a]), load_i32(words + at)));
+            rest = fma_f32(set1_f32(real[a]), load_f32(rests + at), rest);
+        }
+        sincos_word(word, rest, &c, &s);
+        store_f32(cos + l, mul_f32(c, amplitude));
+        store_f32(sin + l, mul_f32(s, signed_amplitude));
+    }
+}
+
+static void word_sincos_row(const pe_turns *turns, const double *position, float *cos, float *sin) {
+    if (turns->axes == 1) word_sincos(turns, 1, position, cos, sin);
+    else word_sincos(turns, turns->axes, position, cos, sin);
+}
 #endif
 
 static void FN(sincos_row)(const pe_turns *turns, const double *position, void *cos, void *sin) {
     REAL *cos_out = cos, *sin_out = sin;
 #if REAL_IS_FLOAT && W_f32 > 1
-    double reach = 0;
-    for (int a = 0; a < turns->axes; a++) reach += fabs(position[a]);
+    double reach = fabs(position[0]);
+    for (int a = 1; a < turns->axes; a++) reach += fabs(position[a]);
     if (reach * turns->highest < FAST_TURNS) {
-        fast_sincos_row(turns, position, cos, sin);
+        bool words = reach < WORD_POSITIONS && turns->highest < PE_WORD_TURNS;
+        for (int a = 0; words && a < turns->axes; a++) words = (double)(int32_t)position[a] == position[a];
+        if (words) word_sincos_row(turns, position, cos, sin);
+        else fast_sincos_row(turns, position, cos, sin);
         return;
     }
 #endif

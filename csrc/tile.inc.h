@@ -185,8 +185,15 @@ static uint64_t FN(softmax)(ptrdiff_t keys, int first, int n, void *scores, void
     uint64_t moved = 0;
     for (int vector = first; vector < first + n; vector++) {
         REAL *score = (REAL *)scores + vector * W, *ref = (REAL *)reference + vector * W;
-        V largest = v(set1)(-(REAL)INFINITY), old = v(load)(ref), total = v(load)((REAL *)sum + vector * W);
-        for (ptrdiff_t j = 0; j < keys; j++) largest = v(max)(largest, v(load)(score + j * LANES));
+        V largest = v(set1)(-(REAL)INFINITY), other = largest;
+        V old = v(load)(ref), total = v(load)((REAL *)sum + vector * W);
+        ptrdiff_t pair = 0; /* two chains: one alone waits for its own maximum */
+        for (; pair + 2 <= keys; pair += 2) {
+            largest = v(max)(largest, v(load)(score + pair * LANES));
+            other = v(max)(other, v(load)(score + (pair + 1) * LANES));
+        }
+        if (pair < keys) largest = v(max)(largest, v(load)(score + pair * LANES));
+        largest = v(max)(largest, other);
         const MASK grew = v(gt)(largest, v(add)(old, v(set1)(16)));
         if (v(to_bits)(grew)) {
             V fresh = v(select)(grew, largest, old);

@@ -33,6 +33,7 @@ static inline __m256i first_n_f64(int n) {
     static inline vec_##T mul_##T(vec_##T a, vec_##T b) { return _mm256_mul_##P(a, b); }                              \
     static inline vec_##T div_##T(vec_##T a, vec_##T b) { return _mm256_div_##P(a, b); }                              \
     static inline vec_##T fma_##T(vec_##T a, vec_##T b, vec_##T c) { return _mm256_fmadd_##P(a, b, c); }              \
+    static inline vec_##T fms_##T(vec_##T a, vec_##T b, vec_##T c) { return _mm256_fmsub_##P(a, b, c); }              \
     static inline vec_##T max_##T(vec_##T a, vec_##T b) { return _mm256_max_##P(a, b); }                              \
     static inline vec_##T min_##T(vec_##T a, vec_##T b) { return _mm256_min_##P(a, b); }                              \
     static inline vec_##T abs_##T(vec_##T a) { return _mm256_andnot_##P(_mm256_set1_##P((REAL)-0.0), a); }            \
@@ -57,22 +58,33 @@ static inline mask_f64 from_bits_f64(uint64_t bits) {
     return _mm256_castsi256_pd(_mm256_cmpeq_epi64(all, lane));
 }
 
-/* a * 2^n for integral n down to where the result is zero: two steps, since one exponent field holds half the
- * range. n is clamped first; NaN in a stays NaN. */
+/* x = n + r, n integral; n is kept as it stands after the addition that rounds, its low bits n + twice the exponent
+ * bias. */
+static inline vec_f32 split_f32(vec_f32 x, vec_f32 *r) {
+    const __m256 magic = _mm256_set1_ps(0x1.8p23f + 254);
+    const __m256 n = _mm256_add_ps(x, magic);
+    *r = _mm256_sub_ps(x, _mm256_sub_ps(n, magic));
+    return n;
+}
+static inline vec_f64 split_f64(vec_f64 x, vec_f64 *r) {
+    const __m256d magic = _mm256_set1_pd(0x1.8p52 + 2046);
+    const __m256d n = _mm256_add_pd(x, magic);
+    *r = _mm256_sub_pd(x, _mm256_sub_pd(n, magic));
+    return n;
+}
+/* a * 2^n for such an n, down to where the result is zero: two steps, since one exponent field holds half the range.
+ * The shift to the exponent drops all but n from its bits. NaN in a stays NaN. */
 static inline vec_f32 scale2_f32(vec_f32 a, vec_f32 n) {
-    __m256i whole = _mm256_cvtps_epi32(_mm256_max_ps(_mm256_min_ps(n, _mm256_set1_ps(200)), _mm256_set1_ps(-250)));
-    __m256i half = _mm256_srai_epi32(whole, 1), rest = _mm256_sub_epi32(whole, half), bias = _mm256_set1_epi32(127);
-    __m256 p = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(half, bias), 23));
-    __m256 q = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(rest, bias), 23));
+    const __m256i both = _mm256_castps_si256(n), half = _mm256_srli_epi32(both, 1), rest = _mm256_sub_epi32(both, half);
+    const __m256 p = _mm256_castsi256_ps(_mm256_slli_epi32(half, 23));
+    const __m256 q = _mm256_castsi256_ps(_mm256_slli_epi32(rest, 23));
     return _mm256_mul_ps(_mm256_mul_ps(a, p), q);
 }
 static inline vec_f64 scale2_f64(vec_f64 a, vec_f64 n) {
-    __m128i whole =
-        _mm256_cvtpd_epi32(_mm256_max_pd(_mm256_min_pd(n, _mm256_set1_pd(1100)), _mm256_set1_pd(-2040)));
-    __m128i half = _mm_srai_epi32(whole, 1), rest = _mm_sub_epi32(whole, half), bias = _mm_set1_epi32(1023);
-    __m256i p = _mm256_slli_epi64(_mm256_cvtepi32_epi64(_mm_add_epi32(half, bias)), 52);
-    __m256i q = _mm256_slli_epi64(_mm256_cvtepi32_epi64(_mm_add_epi32(rest, bias)), 52);
-    return _mm256_mul_pd(_mm256_mul_pd(a, _mm256_castsi256_pd(p)), _mm256_castsi256_pd(q));
+    const __m256i both = _mm256_castpd_si256(n), half = _mm256_srli_epi64(both, 1), rest = _mm256_sub_epi64(both, half);
+    const __m256d p = _mm256_castsi256_pd(_mm256_slli_epi64(half, 52));
+    const __m256d q = _mm256_castsi256_pd(_mm256_slli_epi64(rest, 52));
+    return _mm256_mul_pd(_mm256_mul_pd(a, p), q);
 }
 
 static inline float total_f32(vec_f32 a) {
@@ -145,12 +157,17 @@ static inline vec_i32 low_words(vec_f64 a, vec_f64 b) {
     __m256 even = _mm256_shuffle_ps(_mm256_castpd_ps(a), _mm256_castpd_ps(b), 0x88); /* a0 a1 b0 b1 a2 a3 b2 b3 */
     return _mm256_castpd_si256(_mm256_permute4x64_pd(_mm256_castps_pd(even), 0xd8));
 }
-static inline vec_i32 plus_one(vec_i32 q) { return _mm256_add_epi32(q, _mm256_set1_epi32(1)); }
-static inline mask_f32 is_odd(vec_i32 q) { return _mm256_castsi256_ps(_mm256_slli_epi32(q, 31)); }
-/* a, negated where bit 1 of q is set */
-static inline vec_f32 negate_by(vec_f32 a, vec_i32 q) {
-    const __m256i sign = _mm256_and_si256(_mm256_slli_epi32(q, 30), _mm256_set1_epi32(INT32_MIN));
-    return _mm256_xor_ps(a, _mm256_castsi256_ps(sign));
+static inline vec_i32 load_i32(const void *p) { return _mm256_loadu_si256(p); }
+static inline vec_i32 set1_i32(uint32_t x) { return _mm256_set1_epi32((int)x); }
+static inline vec_i32 add_i32(vec_i32 a, vec_i32 b) { return _mm256_add_epi32(a, b); }
+static inline vec_i32 mul_i32(vec_i32 a, vec_i32 b) { return _mm256_mullo_epi32(a, b); }
+static inline vec_i32 left_i32(vec_i32 a, int bits) { return _mm256_slli_epi32(a, bits); }
+static inline vec_f32 from_i32(vec_i32 a) { return _mm256_cvtepi32_ps(a); }
+/* where the bit below the sign is set */
+static inline mask_f32 second_bit(vec_i32 a) { return _mm256_castsi256_ps(_mm256_slli_epi32(a, 1)); }
+/* a, with the sign of b upon its own: a ^ (b & sign) */
+static inline vec_f32 negate_by(vec_f32 a, vec_i32 b) {
+    return _mm256_xor_ps(a, _mm256_and_ps(_mm256_castsi256_ps(b), _mm256_set1_ps(-0.0f)));
 }
 
 static inline vec_f32 load_half(const void *p) { return _mm256_cvtph_ps(_mm_loadu_si128(p)); }
@@ -160,15 +177,29 @@ static inline void store_half(void *p, vec_f32 a) {
 static inline vec_f32 load_bfloat(const void *p) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(p)), 16));
 }
-/* round to nearest even on the bits; a NaN keeps its sign and becomes quiet */
-static inline void store_bfloat(void *p, vec_f32 a) {
+/* the upper halves of the result: rounded to nearest even on the bits; a NaN keeps its sign and becomes quiet */
+static inline __m256i round_bfloat(vec_f32 a) {
     __m256i bits = _mm256_castps_si256(a), odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
     __m256i rounded = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
     __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
     __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(a, a, _CMP_UNORD_Q));
-    rounded = _mm256_srli_epi32(_mm256_blendv_epi8(rounded, quiet, nan), 16);
+    return _mm256_blendv_epi8(rounded, quiet, nan);
+}
+static inline void store_bfloat(void *p, vec_f32 a) {
+    const __m256i rounded = _mm256_srli_epi32(round_bfloat(a), 16);
     __m128i packed = _mm_packus_epi32(_mm256_castsi256_si128(rounded), _mm256_extracti128_si256(rounded, 1));
     _mm_storeu_si128(p, packed);
+}
+
+/* W pairs of bfloat16, their first and their second members apart */
+static inline void load_bfloat_pairs(const void *p, vec_f32 *a, vec_f32 *b) {
+    const __m256i both = _mm256_loadu_si256(p);
+    *a = _mm256_castsi256_ps(_mm256_slli_epi32(both, 16));
+    *b = _mm256_castsi256_ps(_mm256_and_si256(both, _mm256_set1_epi32(-0x10000)));
+}
+static inline void store_bfloat_pairs(void *p, vec_f32 a, vec_f32 b) {
+    const __m256i low = _mm256_srli_epi32(round_bfloat(a), 16);
+    _mm256_storeu_si256(p, _mm256_blend_epi16(low, round_bfloat(b), 0xaa));
 }
 
 /* Past the cache, to 16-byte aligned p: two halves fill the same write-combining buffer. */

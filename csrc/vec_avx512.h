@@ -26,6 +26,7 @@ typedef __mmask8 mask_f64;
     static inline vec_##T mul_##T(vec_##T a, vec_##T b) { return _mm512_mul_##P(a, b); }                              \
     static inline vec_##T div_##T(vec_##T a, vec_##T b) { return _mm512_div_##P(a, b); }                              \
     static inline vec_##T fma_##T(vec_##T a, vec_##T b, vec_##T c) { return _mm512_fmadd_##P(a, b, c); }              \
+    static inline vec_##T fms_##T(vec_##T a, vec_##T b, vec_##T c) { return _mm512_fmsub_##P(a, b, c); }              \
     static inline vec_##T max_##T(vec_##T a, vec_##T b) { return _mm512_max_##P(a, b); }                              \
     static inline vec_##T min_##T(vec_##T a, vec_##T b) { return _mm512_min_##P(a, b); }                              \
     static inline vec_##T abs_##T(vec_##T a) { return _mm512_abs_##P(a); }                                            \
@@ -40,6 +41,18 @@ typedef __mmask8 mask_f64;
 
 VEC_COMMON(f32, ps, __mmask16, float)
 VEC_COMMON(f64, pd, __mmask8, double)
+
+/* x = n + r, n integral: what scale2 takes */
+static inline vec_f32 split_f32(vec_f32 x, vec_f32 *r) {
+    const vec_f32 n = round_f32(x);
+    *r = sub_f32(x, n);
+    return n;
+}
+static inline vec_f64 split_f64(vec_f64 x, vec_f64 *r) {
+    const vec_f64 n = round_f64(x);
+    *r = sub_f64(x, n);
+    return n;
+}
 
 static inline float total_f32(vec_f32 a) { return _mm512_reduce_add_ps(a); }
 static inline double total_f64(vec_f64 a) { return _mm512_reduce_add_pd(a); }
@@ -109,12 +122,18 @@ static inline vec_i32 low_words(vec_f64 a, vec_f64 b) {
     const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
     return _mm512_permutex2var_epi32(_mm512_castpd_si512(a), even, _mm512_castpd_si512(b));
 }
-static inline vec_i32 plus_one(vec_i32 q) { return _mm512_add_epi32(q, _mm512_set1_epi32(1)); }
-static inline mask_f32 is_odd(vec_i32 q) { return _mm512_test_epi32_mask(q, _mm512_set1_epi32(1)); }
-/* a, negated where bit 1 of q is set */
-static inline vec_f32 negate_by(vec_f32 a, vec_i32 q) {
-    const __m512i sign = _mm512_and_si512(_mm512_slli_epi32(q, 30), _mm512_set1_epi32(INT32_MIN));
-    return _mm512_castsi512_ps(_mm512_xor_si512(_mm512_castps_si512(a), sign));
+static inline vec_i32 load_i32(const void *p) { return _mm512_loadu_si512(p); }
+static inline vec_i32 set1_i32(uint32_t x) { return _mm512_set1_epi32((int)x); }
+static inline vec_i32 add_i32(vec_i32 a, vec_i32 b) { return _mm512_add_epi32(a, b); }
+static inline vec_i32 mul_i32(vec_i32 a, vec_i32 b) { return _mm512_mullo_epi32(a, b); }
+static inline vec_i32 left_i32(vec_i32 a, int bits) { return _mm512_slli_epi32(a, (unsigned)bits); }
+static inline vec_f32 from_i32(vec_i32 a) { return _mm512_cvtepi32_ps(a); }
+/* where the bit below the sign is set */
+static inline mask_f32 second_bit(vec_i32 a) { return _mm512_test_epi32_mask(a, _mm512_set1_epi32(1 << 30)); }
+/* a, with the sign of b upon its own: a ^ (b & sign) */
+static inline vec_f32 negate_by(vec_f32 a, vec_i32 b) {
+    const __m512i sign = _mm512_set1_epi32(INT32_MIN), bits = _mm512_castps_si512(a);
+    return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(bits, b, sign, 0x78));
 }
 
 static inline vec_f32 load_half(const void *p) { return _mm512_cvtph_ps(_mm256_loadu_si256(p)); }
@@ -124,13 +143,27 @@ static inline void store_half(void *p, vec_f32 a) {
 static inline vec_f32 load_bfloat(const void *p) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256(p)), 16));
 }
-/* round to nearest even on the bits; a NaN keeps its sign and becomes quiet */
+/* the upper halves of the result: rounded to nearest even on the bits; a NaN keeps its sign and becomes quiet */
+static inline __m512i round_bfloat(vec_f32 a) {
+    const __m512i bits = _mm512_castps_si512(a);
+    const __mmask16 odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x10000));
+    const __m512i half = _mm512_mask_blend_epi32(odd, _mm512_set1_epi32(0x7fff), _mm512_set1_epi32(0x8000));
+    const __mmask16 nan = _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q);
+    return _mm512_mask_or_epi32(_mm512_add_epi32(bits, half), nan, bits, _mm512_set1_epi32(0x400000));
+}
 static inline void store_bfloat(void *p, vec_f32 a) {
-    __m512i bits = _mm512_castps_si512(a), odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
-    __m512i rounded = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
-    __mmask16 nan = _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q);
-    rounded = _mm512_mask_or_epi32(rounded, nan, bits, _mm512_set1_epi32(0x400000));
-    _mm256_storeu_si256(p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16)));
+    _mm256_storeu_si256(p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(round_bfloat(a), 16)));
+}
+
+/* W pairs of bfloat16, their first and their second members apart */
+static inline void load_bfloat_pairs(const void *p, vec_f32 *a, vec_f32 *b) {
+    const __m512i both = _mm512_loadu_si512(p);
+    *a = _mm512_castsi512_ps(_mm512_slli_epi32(both, 16));
+    *b = _mm512_castsi512_ps(_mm512_and_si512(both, _mm512_set1_epi32(-0x10000)));
+}
+static inline void store_bfloat_pairs(void *p, vec_f32 a, vec_f32 b) {
+    const __m512i low = _mm512_srli_epi32(round_bfloat(a), 16);
+    _mm512_storeu_si512(p, _mm512_mask_blend_epi16(0xaaaaaaaa, low, round_bfloat(b)));
 }
 
 /* Past the cache, to 16-byte aligned p. NumPy's large arrays begin 16 bytes into a line: four quarters then fill the

@@ -45,6 +45,17 @@ typedef int mask_f64;
 VEC_COMMON(f32, float, f)
 VEC_COMMON(f64, double, )
 
+/* x = n + r, n integral: what scale2 takes */
+static inline float split_f32(float x, float *r) {
+    const float n = round_f32(x);
+    *r = x - n;
+    return n;
+}
+static inline double split_f64(double x, double *r) {
+    const double n = round_f64(x);
+    *r = x - n;
+    return n;
+}
 /* a * 2^n in two steps, since one exponent field holds half the range; far below it the result is zero */
 static inline float scale2_f32(float a, float n) {
     if (!(n >= -250)) return n < -250 ? a * 0.0f : n;

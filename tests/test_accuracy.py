@@ -188,6 +188,19 @@ def test_cos_and_sin_against_mpmath(dtype, bound, isa):
 
 
 @each_isa
+def test_cos_and_sin_of_whole_positions(isa):
+    """Up to a million and past it, with frequencies of less than a turn, of many, and of very many."""
+    points = np.array([1, -3, 1000, 131071, 2**20 - 1, 1 - 2**20, 2**20, 2**20 + 1])
+    freqs = np.array([1e-9, 0.7, np.pi, -3.2, 100.3, -4321.1, 2e8, 3e8])
+    with mp.workdps(60):
+        angle = [[mpf(int(p)) * mpf(float(w)) for w in freqs] for p in points]
+        exact = [np.array([[float(f(a)) for a in row] for row in angle]) for f in (mp.cos, mp.sin)]
+    for part in (slice(0, 6), slice(0, 7), slice(0, 8)):
+        for actual, wanted in zip(cos_sin(points, freqs[part], np.float32), exact, strict=True):
+            assert largest(actual - wanted[:, part]) <= 1.5e-7
+
+
+@each_isa
 @pytest.mark.parametrize("layout", ["interleaved", "half"])
 @pytest.mark.parametrize("op", ["positions", "tables", "2d"])
 def test_rotations_float32(op, layout, isa):
