@@ -47,7 +47,7 @@ def draw(machine: dict[str, str], results: list[dict], file: Path) -> None:
     y, labels, seen, farthest, threads = 0.0, [], [], 1.0, 1
     for title, rows in groups:
         y += 1.1
-        axes.text(0, y, title.split(":")[0], fontsize=9.5, fontweight="bold", color=INK, va="center")
+        axes.text(0, y, title.split(";")[0], fontsize=9.5, fontweight="bold", color=INK, va="center")
         for result in rows:
             y += 1
             found, threads = shares(result)
