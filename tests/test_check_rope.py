@@ -287,19 +287,6 @@ def test_orders_of_axes(axes):
     sound(check_rope(apply, 16, axes=axes), layout="half")
 
 
-def test_torch_functions():
-    torch = pytest.importorskip("torch", reason="torch is not installed")
-
-    def apply(x, positions):
-        angle = positions[:, None].double() * 10000.0 ** (-torch.arange(32).double() / 32)
-        cos, sin = (torch.cat([t, t], dim=-1).to(x.dtype) for t in (angle.cos(), angle.sin()))
-        return x * cos + torch.cat([-x[..., 32:], x[..., :32]], dim=-1) * sin
-
-    sound(check_rope(apply, arrays="torch"), layout="half", base=1e4)
-    late = check_rope(lambda x, p: apply(x, p.to(torch.bfloat16)), arrays="torch", dtypes=["float32"])
-    assert late.causes == ("positions are rounded to bfloat16 (for float32)",)
-
-
 def test_a_function_that_takes_no_float64_is_tried_in_float32():
     def apply(x, positions):
         if x.dtype == np.float64:

@@ -90,3 +90,15 @@ def test_gpt_j_takes_sin_before_cos():
                     for signature in ("x, sin, cos", "x, cos, sin"))
     assert right.ok and right.layout == "interleaved"
     assert wrong.causes == ("sin and cos are swapped: position 0 turns by a quarter",)
+
+
+def test_a_function_of_tensors():
+    def apply(x, positions):
+        angle = positions[:, None].double() * 10000.0 ** (-torch.arange(32).double() / 32)
+        cos, sin = (torch.cat([t, t], dim=-1).to(x.dtype) for t in (angle.cos(), angle.sin()))
+        return x * cos + torch.cat([-x[..., 32:], x[..., :32]], dim=-1) * sin
+
+    report = pe.check_rope(apply, arrays="torch")
+    assert report.ok and report.layout == "half" and report.base == pytest.approx(1e4)
+    late = pe.check_rope(lambda x, p: apply(x, p.to(torch.bfloat16)), arrays="torch", dtypes=["float32"])
+    assert late.causes == ("positions are rounded to bfloat16 (for float32)",)
