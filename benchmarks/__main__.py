@@ -16,6 +16,7 @@ reused (out=) unless a row says "fresh". Peers: NumPy always, torch and onnxrunt
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import multiprocessing
 import platform
@@ -45,6 +46,8 @@ def parse(arguments: list[str] | None) -> tuple[argparse.ArgumentParser, argpars
     options = parser.parse_args(arguments)
     if unknown := [name for name in options.names if name not in names]:
         parser.error(f"no op or section named {', '.join(unknown)}; there are {', '.join(names)}")
+    if options.chart and importlib.util.find_spec("matplotlib") is None:
+        parser.error("--chart draws with matplotlib, which is not installed: pip install matplotlib")
     return parser, options
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 from .report import short
@@ -65,9 +66,11 @@ def draw(machine: dict[str, str], results: list[dict], file: Path) -> None:
             labels.append((y, f"{short(result['label'], result['section'])}  [{what}]"))
         y += 0.5
     axes.set_ylim(y + 0.5, 0)
-    axes.set_xlim(0, min(1.25, farthest + 0.03))
+    axes.set_xlim(0, farthest + 0.03)
     axes.set_yticks([at for at, _ in labels], [text for _, text in labels], fontsize=7.5)
-    axes.set_xticks([0, 0.2, 0.4, 0.6, 0.8, 1], ["0", "20 %", "40 %", "60 %", "80 %", "100 %"], fontsize=8.5)
+    step = 20 if farthest <= 2 else 100 * math.ceil(farthest / 10)
+    ticks = range(0, int(100 * farthest) + 1, step)
+    axes.set_xticks([tick / 100 for tick in ticks], [f"{tick} %" for tick in ticks], fontsize=8.5)
     axes.axvline(1, color=INK, linewidth=1, zorder=1)
     axes.grid(axis="x", color=FAINT, linewidth=0.7, zorder=0)
     axes.tick_params(length=0, labelcolor=INK)

@@ -1,9 +1,9 @@
 /* attention: query tiles against key tiles with an online softmax.
  *
  * A tile holds up to `lanes` queries, the heads of a group next to each other, and walks the keys 64 at a time. K and V
- * are read where they lie; only 16-bit or rotated rows pass through scratch, once for up to four query tiles. Tasks are
- * cut by shape alone (batch, key head, block of query tiles, part of the keys), so the result does not depend on the
- * threads. */
+ * are read where they lie; only rotated keys, and 16-bit rows where queries are many, pass through scratch, once for up
+ * to four query tiles. Tasks are cut by shape alone (batch, key head, block of query tiles, part of the keys), so the
+ * result does not depend on the threads. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -64,7 +64,7 @@ static void set_slope(const pe_attention_job *job, char *reals, int lane, double
 static void turn(const pe_attention_job *job, const double *position, char *row, const pe_attention_scratch *w) {
     job->k->sincos_row(&job->turns, position, w->cos, w->sin);
     row += job->p->plan.offset * job->k->size;
-    pe_turn_row(job->k, &job->p->plan, row, w->cos, w->sin, row, false);
+    pe_turn_row(job->k, &job->p->plan, row, w->cos, w->sin, row);
 }
 
 /* Where element (head, row) of the batch's part begins in a view whose axes after the batch are head, row. */

@@ -19,7 +19,7 @@ typedef struct {
     int tiles;                  /* query tiles a task */
     int tile_keys;              /* keys a step */
     bool few;                   /* decode.c */
-    bool prepare;               /* key and value tiles pass through scratch */
+    bool prepare;               /* keys, and values unless queries are few, pass through scratch */
     bool far;                   /* K and V of a head do not stay in L2 */
     ptrdiff_t k_bytes, v_bytes; /* of a row */
     char *partial;              /* parts > 1: sums of every part */

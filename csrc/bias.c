@@ -21,16 +21,10 @@ typedef struct {
     bool stream;
 } job_t;
 
-static double double_at(const pe_view *v, ptrdiff_t at) {
-    double x;
-    memcpy(&x, v->data + at, sizeof x);
-    return x;
-}
-
 static void load_doubles(const pe_view *v, ptrdiff_t at, ptrdiff_t stride, ptrdiff_t n, double *to) {
     if (stride == (ptrdiff_t)sizeof *to) memcpy(to, v->data + at, (size_t)n * sizeof *to);
     else
-        for (ptrdiff_t i = 0; i < n; i++) to[i] = double_at(v, at + i * stride);
+        for (ptrdiff_t i = 0; i < n; i++) to[i] = pe_double_at(v->data + at + i * stride, 0);
 }
 
 typedef struct {
@@ -63,7 +57,7 @@ static void bias_task(const void *context, ptrdiff_t task, void *scratch) {
     const ptrdiff_t i0 = task % job->tasks_a_matrix * job->rows_a_task, t_axis = p->ndim - 2, s_axis = p->ndim - 1;
     const ptrdiff_t i1 = i0 + job->rows_a_task < job->M ? i0 + job->rows_a_task : job->M;
     pe_biased rows = {.dtype = p->out.dtype, .out_step = p->out.stride[t_axis], .t = t, .s = keys,
-                      .slope = double_at(&p->slope, at.slope), .causal = p->causal};
+                      .slope = pe_double_at(p->slope.data + at.slope, 0), .causal = p->causal};
     for (ptrdiff_t j0 = 0; j0 < job->N; j0 += CHUNK) {
         rows.n = job->N - j0 < CHUNK ? job->N - j0 : CHUNK;
         load_doubles(&p->s, at.s + j0 * p->s.stride[s_axis], p->s.stride[s_axis], rows.n, keys);
@@ -72,8 +66,10 @@ static void bias_task(const void *context, ptrdiff_t task, void *scratch) {
         /* half a page from where rows are written: a load whose low 12 bits are those of a store just made waits */
         char *shifted = spare + (((uintptr_t)rows.out - (uintptr_t)spare + PAGE / 2) & (PAGE - 64));
         rows.near = k->size == 4 && k->shift_row(rows.n, keys, keys[0], shifted) ? shifted : NULL;
+        /* rows of a part are no neighbours: one at a time, so that each can go past the cache */
+        const ptrdiff_t most = job->stream && job->N > CHUNK ? 1 : ROWS;
         for (ptrdiff_t i = i0; i < i1; i += rows.rows, rows.out += rows.rows * rows.out_step) {
-            rows.rows = i1 - i < ROWS ? i1 - i : ROWS;
+            rows.rows = i1 - i < most ? i1 - i : most;
             load_doubles(&p->t, at.t + i * p->t.stride[t_axis], p->t.stride[t_axis], rows.rows, t);
             rows.stream = job->stream && (rows.out_step == rows.n * item || rows.rows == 1);
             k->bias(&rows);

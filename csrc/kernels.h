@@ -2,8 +2,7 @@
  *
  * A real is float for 16-bit and float32 values, double for float64. A tile holds `lanes` queries side by side
  * (64 floats or 32 doubles: 256 bytes) and one row per key or channel, so nothing is ever summed across a vector.
- * Rows of callers' memory may be unaligned; tiles and scratch are 64-byte aligned. `stream` stores past the cache,
- * to rows aligned to 16 bytes. Kernels trust what they get. */
+ * Rows of callers' memory may be unaligned; tiles and scratch are 64-byte aligned. Kernels trust what they get. */
 #ifndef PE_KERNELS_H
 #define PE_KERNELS_H
 

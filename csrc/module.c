@@ -72,7 +72,7 @@ static PyObject *py_apply_rope(PyObject *self, PyObject *const *a, Py_ssize_t n)
     if (!PyTuple_Check(a[1]) || PyTuple_Size(a[1]) != p.plan.axes) return pe_not_plain();
     if (pe_array_dtype(a[0]) < 0 || axis_count(a[0]) < 1) return pe_not_plain();
     const int lead = axis_count(a[0]) - 1;
-    if (p.plan.heads > 1 && (lead < 2 || axis_size(a[0], lead - 2) != p.plan.heads)) return pe_not_plain();
+    if (p.plan.heads != 1 && (lead < 2 || axis_size(a[0], lead - 2) != p.plan.heads)) return pe_not_plain();
     ptrdiff_t shape[PE_MAX_AXES];
     for (int i = 0; i < lead; i++) shape[i] = axis_size(a[0], i);
     if (pe_turned_end(&p.plan) > axis_size(a[0], lead)) return pe_not_plain();
@@ -90,6 +90,7 @@ static PyObject *py_apply_rope_tables(PyObject *self, PyObject *const *a, Py_ssi
     (void)self;
     if (n != 7) return PyErr_Format(PyExc_TypeError, "apply_rope_tables takes 7 arguments, got %zd", n);
     pe_rope_params p = {.inverse = PyObject_IsTrue(a[4]) == 1, .num_threads = pe_small_int(a[6])};
+    p.plan.half = PyObject_IsTrue(a[3]) == 1;
     if (PyErr_Occurred()) return NULL;
     const int dtype = pe_array_dtype(a[0]);
     if (!pe_is_values(dtype) || axis_count(a[0]) < 1) return pe_not_plain();
@@ -112,7 +113,6 @@ static PyObject *py_apply_rope_tables(PyObject *self, PyObject *const *a, Py_ssi
         if (!fits) return pe_not_plain();
         if (a[5] != Py_None && PyArray_Check(a[5]) && pe_may_overlap(a[i], a[5])) return pe_not_plain();
     }
-    p.plan.half = PyObject_IsTrue(a[3]) == 1;
     p.plan.blocks = 1;
     p.plan.heads = 1;
     PyObject *out = rope_operands(a[0], a[5], &p);
@@ -133,8 +133,9 @@ static bool are_penalties(PyObject *o) {
 
 /* Two counts as float64 positions, the queries the last of the keys; without keys they are as many as the queries. */
 static bool count_positions(PyObject *queries, PyObject *keys, PyObject **t, PyObject **s) {
-    const Py_ssize_t M = PyLong_AsSsize_t(queries), N = keys == Py_None ? M : PyLong_AsSsize_t(keys);
-    const bool ok = !PyErr_Occurred() && M >= 0 && N >= 0;
+    const Py_ssize_t most = (Py_ssize_t)1 << 53, M = PyLong_AsSsize_t(queries);
+    const Py_ssize_t N = keys == Py_None || PyErr_Occurred() ? M : PyLong_AsSsize_t(keys);
+    const bool ok = !PyErr_Occurred() && 0 <= M && M <= most && 0 <= N && N <= most;
     *t = ok ? PyArray_Arange((double)(N - M), (double)N, 1, NPY_DOUBLE) : NULL;
     *s = ok ? PyArray_Arange(0, (double)N, 1, NPY_DOUBLE) : NULL;
     PyErr_Clear(); /* Python says what is wrong */
@@ -196,9 +197,9 @@ static PyObject *fill_bias(PyObject *const arrays[3], PyObject *out, bool causal
 static PyObject *py_bias(PyObject *self, PyObject *const *a, Py_ssize_t n) {
     (void)self;
     if (n != 6) return PyErr_Format(PyExc_TypeError, "bias takes 6 arguments, got %zd", n);
-    const int num_threads = pe_small_int(a[5]);
+    const int num_threads = pe_small_int(a[5]), causal = PyObject_IsTrue(a[3]);
     if (PyErr_Occurred()) return NULL;
-    return fill_bias(a, a[4], PyObject_IsTrue(a[3]) == 1, num_threads);
+    return fill_bias(a, a[4], causal, num_threads);
 }
 
 /* bias_of_counts(M, N, slopes, causal, out, num_threads): keys at 0 .. N - 1, queries at the last M of these; N None:
@@ -206,14 +207,14 @@ static PyObject *py_bias(PyObject *self, PyObject *const *a, Py_ssize_t n) {
 static PyObject *py_bias_of_counts(PyObject *self, PyObject *const *a, Py_ssize_t n) {
     (void)self;
     if (n != 6) return PyErr_Format(PyExc_TypeError, "bias_of_counts takes 6 arguments, got %zd", n);
-    const int num_threads = pe_small_int(a[5]);
+    const int num_threads = pe_small_int(a[5]), causal = PyObject_IsTrue(a[3]);
     if (PyErr_Occurred()) return NULL;
     if (!are_penalties(a[2])) return pe_not_plain();
     PyObject *t = NULL, *s = NULL, *out = NULL, *result = NULL;
     if (count_positions(a[0], a[1], &t, &s)) out = a[4] == Py_None ? new_bias(a[2], t, s) : Py_NewRef(a[4]);
     if (out && is_bias_of(out, a[2], t, s)) {
         PyObject *const arrays[3] = {t, s, a[2]};
-        result = fill_bias(arrays, out, PyObject_IsTrue(a[3]) == 1, num_threads);
+        result = fill_bias(arrays, out, causal, num_threads);
     } else {
         result = pe_not_plain();
     }

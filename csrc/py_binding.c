@@ -12,7 +12,7 @@ PyObject *pe_finish(pe_status status, PyObject *result) {
 
 bool pe_read_plan(PyObject *o, pe_plan *plan) {
     const Py_ssize_t n = PyTuple_Check(o) ? PyTuple_Size(o) : 0;
-    if (n < 4 || n > 6) return false;
+    if (n != 5 && n != 6) return false;
     PyObject *freqs = PyTuple_GetItem(o, 0), *rate = n == 6 ? PyTuple_GetItem(o, 5) : Py_None;
     if (pe_array_dtype(freqs) != PE_F64 || !PyArray_IS_C_CONTIGUOUS(as_array(freqs))) return false;
     const int ndim = axis_count(freqs);
@@ -31,6 +31,7 @@ bool pe_read_plan(PyObject *o, pe_plan *plan) {
     plan->half = PyObject_IsTrue(PyTuple_GetItem(o, 1)) == 1;
     plan->blocks = pe_small_int(PyTuple_GetItem(o, 2));
     plan->amplitude = PyFloat_AsDouble(PyTuple_GetItem(o, 3));
-    plan->offset = n > 4 ? PyLong_AsSsize_t(PyTuple_GetItem(o, 4)) : 0;
-    return plan->offset >= 0 && plan->blocks >= 1 && plan->planes % plan->blocks == 0 && !PyErr_Occurred();
+    plan->offset = PyLong_AsSsize_t(PyTuple_GetItem(o, 4));
+    return plan->offset >= 0 && plan->offset <= (ptrdiff_t)1 << 53 && plan->blocks >= 1 &&
+           plan->planes % plan->blocks == 0 && !PyErr_Occurred();
 }

@@ -11,8 +11,8 @@ static inline bool pe_is_values(int dtype) { return dtype >= PE_F16 && dtype <= 
 
 int pe_small_int(PyObject *o); /* None is 0; -1 with an exception set when it is no int */
 
-/* A plan made by Rope: (freqs, half, blocks, amplitude[, rate]), freqs (axes, L) or (axes, heads, L) and rate (axes, L)
- * or None, float64 in C order. */
+/* A plan made by Rope: (freqs, half, blocks, amplitude, offset[, rate]), freqs (axes, L) or (axes, heads, L) and rate
+ * (axes, L) or None, float64 in C order. */
 bool pe_read_plan(PyObject *o, pe_plan *plan);
 
 /* result is returned, or released when the call failed */

@@ -103,7 +103,7 @@ static void load_rows(const walk_t *walk, const chunk_t *c, const char *head, pt
         load_row(job, p->D, head + (c->first + from + i) * stride, stride, row);
         const ptrdiff_t angle = (from + i) * angles;
         row += p->plan.offset * job->k->size;
-        if (p->rotate) pe_turn_row(job->k, &p->plan, row, walk->w.cos + angle, walk->w.sin + angle, row, false);
+        if (p->rotate) pe_turn_row(job->k, &p->plan, row, walk->w.cos + angle, walk->w.sin + angle, row);
     }
 }
 

@@ -19,12 +19,12 @@ static inline ptrdiff_t pe_padded(const pe_plan *plan) {
     return (plan->planes + PE_ANGLE_PAD - 1) / PE_ANGLE_PAD * PE_ANGLE_PAD;
 }
 
-/* the 2L turned reals of a row, x, into out (which may be x); stream: past the cache */
+/* the 2L turned reals of a row, x, into out (which may be x) */
 static inline void pe_turn_row(const pe_real_kernels *k, const pe_plan *plan, const char *x, const char *cos,
-                               const char *sin, char *out, bool stream) {
+                               const char *sin, char *out) {
     const pe_turned row = {.dtype = k->size == 8 ? PE_F64 : PE_F32, .rows = 1, .planes = plan->planes,
-                           .blocks = plan->blocks, .half = plan->half, .stream = stream, .x = x, .cos = cos,
-                           .sin = sin, .out = out};
+                           .blocks = plan->blocks, .half = plan->half, .x = x, .cos = cos, .sin = sin,
+                           .out = out};
     k->rotate(&row);
 }
 

@@ -202,13 +202,6 @@ static inline void store_bfloat_pairs(void *p, vec_f32 a, vec_f32 b) {
     _mm256_storeu_si256(p, _mm256_blend_epi16(low, round_bfloat(b), 0xaa));
 }
 
-/* Past the cache, to 16-byte aligned p: two halves fill the same write-combining buffer. */
-static inline void stream_f32(void *p, vec_f32 a) {
-    float *to = p;
-    _mm_stream_ps(to, _mm256_castps256_ps128(a));
-    _mm_stream_ps(to + 4, _mm256_extractf128_ps(a, 1));
-}
-static inline void stream_f64(void *p, vec_f64 a) { stream_f32(p, _mm256_castpd_ps(a)); }
 /* a line of 64 bytes, both ends aligned to it; the second past the cache */
 static inline void copy_line(char *to, const char *from) {
     for (int i = 0; i < 2; i++) _mm256_store_si256((__m256i *)to + i, _mm256_load_si256((const __m256i *)from + i));

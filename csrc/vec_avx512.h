@@ -166,20 +166,6 @@ static inline void store_bfloat_pairs(void *p, vec_f32 a, vec_f32 b) {
     _mm512_storeu_si512(p, _mm512_mask_blend_epi16(0xaaaaaaaa, low, round_bfloat(b)));
 }
 
-/* Past the cache, to 16-byte aligned p. NumPy's large arrays begin 16 bytes into a line: four quarters then fill the
- * same write-combining buffer that one whole store would. */
-static inline void stream_f32(void *p, vec_f32 a) {
-    if (((uintptr_t)p & 63) == 0) {
-        _mm512_stream_ps(p, a);
-        return;
-    }
-    float *to = p;
-    _mm_stream_ps(to, _mm512_castps512_ps128(a));
-    _mm_stream_ps(to + 4, _mm512_extractf32x4_ps(a, 1));
-    _mm_stream_ps(to + 8, _mm512_extractf32x4_ps(a, 2));
-    _mm_stream_ps(to + 12, _mm512_extractf32x4_ps(a, 3));
-}
-static inline void stream_f64(void *p, vec_f64 a) { stream_f32(p, _mm512_castpd_ps(a)); }
 /* a line of 64 bytes, both ends aligned to it; the second past the cache */
 static inline void copy_line(char *to, const char *from) { _mm512_store_si512(to, _mm512_loadu_si512(from)); }
 static inline void stream_line(char *to, const char *from) { _mm512_stream_si512((void *)to, _mm512_load_si512(from)); }

@@ -148,8 +148,6 @@ static inline void store_bfloat(void *p, float a) {
     memcpy(p, &stored, 2);
 }
 
-static inline void stream_f32(void *p, float a) { store_f32(p, a); }
-static inline void stream_f64(void *p, double a) { store_f64(p, a); }
 static inline void copy_line(char *to, const char *from) { memcpy(to, from, 64); }
 static inline void stream_line(char *to, const char *from) { memcpy(to, from, 64); }
 static inline void fence(void) {}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pe.rope.models import FAMILIES, VISION
 
-TURNS = {"plain": "all", "global": "all", "tail": "the last {part:g}", "mla": "the last `qk_rope_head_dim`"}
+TURNS = {"plain": "all", "tail": "the last {part:g}", "mla": "the last `qk_rope_head_dim`"}
 
 
 def text_models():
@@ -30,9 +30,16 @@ def _cells(family):
         f"axes t, h, w, {family.mrope} {list(family.sections)}" if family.mrope else "",
         "`mscale_all_dim` changes the softmax scale" if family.share else "",
         "turns by -p w: `inverse=True`" if family.inverse else "",
-        "full_attention has a `global_head_dim`" if family.head == "global" else ""]
+        "queries also times `llama_4_scaling_beta`'s factor, beside the rope" if family.tempered else "",
+        *(_own(name, layer) for name, layer in family.layers.items())]
     return (family.layout, turning.format(part=family.part), ", ".join(bases),
             "; ".join(filter(None, besides)) or "-")
+
+
+def _own(name, layer):
+    """Return what a layer type has of its own, besides its base."""
+    own = {**({} if layer.head_dim is None else {"head_dim": layer.head_dim}), **layer.rope}
+    return f"{name} has {', '.join(f'`{key}` {value}' for key, value in own.items())}" if own else ""
 
 
 def _table(header, rows):

@@ -15,7 +15,7 @@ import pe
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT))  # behind everything else: an installed pe stays the one under test
 
-from benchmarks import calls, chart, measure, peers, report, table, yard  # noqa: E402
+from benchmarks import __main__, calls, chart, measure, peers, report, table, yard  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +114,29 @@ def test_the_chart_draws_every_row_with_a_limit(tmp_path, yardstick):
     assert found["numpy"] == pytest.approx(found["pe"] / one["peers"]["numpy"]["ratio"]["best"])
     chart.draw({"cpu": "a processor", "pe": "1, scalar"}, results, tmp_path / "chart.png")
     assert (tmp_path / "chart.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_chart_reaches_the_farthest_share(tmp_path, monkeypatch):
+    from matplotlib.figure import Figure
+
+    drawn = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: drawn.append(figure))
+    for fastest in 1.0, 1.1, 1.9, 3.4, 25.0:
+        run = {"yardstick": {"best": 1.0}, "seconds": {"best": 2.0},
+               "peers": {"torch": {"seconds": {"best": 1 / fastest}}}}
+        row = {"label": "a row", "section": "full", "yardstick": "float32 FMA", "work": 1.0, "runs": {1: run}}
+        chart.draw({"cpu": "a processor", "pe": "1, scalar"}, [row], tmp_path / "chart.png")
+        axes = drawn[-1].axes[0]
+        ticks = axes.get_xticks()
+        assert axes.get_xlim()[1] > fastest and fastest - (ticks[1] - ticks[0]) < ticks[-1] <= fastest
+        assert len(ticks) <= 11 and axes.get_xticklabels()[-1].get_text() == f"{100 * ticks[-1]:.0f} %"
+
+
+def test_a_chart_without_matplotlib_is_refused_before_the_run(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(SystemExit, match="2"):
+        __main__.parse(["--chart", "chart.png"])
+    assert "--chart draws with matplotlib, which is not installed" in capsys.readouterr().err
 
 
 def test_a_faster_peer_is_named():

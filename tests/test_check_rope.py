@@ -413,6 +413,7 @@ def test_bfloat16_needs_its_package(monkeypatch):
     ({"expect": "half"}, TypeError, "expect is 'half'; expected a pe.Rope"),
     ({"expect": pe.Rope(32)}, ValueError, "expect is for heads of width 32; head_dim is 64"),
     ({"expect": pe.Rope(64), "signature": "x, pos_x, pos_y"}, ValueError, "expect has 1 axes"),
+    ({"expect": pe.Rope(64), "n_axes": 2}, ValueError, "expect has 1 axes .* the function has 2"),
     ({"dtypes": ["float8"]}, ValueError, "dtypes is"),
     ({"dtypes": []}, ValueError, "dtypes is"),
     ({"max_position": 3}, ValueError, "max_position must be at least 16"),

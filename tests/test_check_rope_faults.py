@@ -260,6 +260,19 @@ def test_c12_angles_in_float32():
     np.testing.assert_allclose(report.counterexample["exact"], [np.cos(angle), np.sin(angle)], atol=1e-9)
 
 
+@pytest.mark.parametrize("expect", [pe.Rope(8, 1e4), None])
+@pytest.mark.parametrize("plane", range(4))
+def test_a_frequency_slightly_off_is_no_rounding_of_angles(plane, expect):
+    freqs = 1e4 ** (-np.arange(4) / 4)
+    freqs[plane] *= 1 + 5e-4
+    report = check_rope(lambda x, positions: foreign.pairs(x, positions[:, None] * freqs), 8, expect=expect)
+    found(report, "frequencies are off, from plane", is_rotation=True)
+    if expect:
+        assert report.causes == (f"frequencies are off, from plane {plane} on: angles grow in proportion to "
+                                 "the position, by another number or by one formed in few bits (for float64, "
+                                 "float32, float16, bfloat16)",)
+
+
 def test_c12_large_arguments_not_reduced():
     def apply(x, positions):
         angle = foreign.angles(positions, 64)

@@ -79,6 +79,14 @@ def test_tables_of_models_are_those_of_the_code():
     assert sorted({*FAMILIES, *VISION}) == sorted(name for name in named if name in {*FAMILIES, *VISION})
 
 
+@pytest.mark.parametrize("model, words", [
+    ("gemma4_text", "has `head_dim` 512, `rope_type` proportional, `partial_rotary_factor` 0.25"),
+    ("ministral3", "queries also times"), ("mistral4", "queries also times"), ("llama", " | - |")])
+def test_table_tells_what_a_model_has_of_its_own(model, words):
+    row, = (line for line in PAGE.splitlines() if line.startswith("| `") and f"`{model}`" in line)
+    assert words in row
+
+
 def test_table_of_scalings_names_all_of_them_with_their_parameters():
     rows = {cells[1].strip(" `"): line for line in PAGE.splitlines() if len(cells := line.split("|")) == 7}
     scalings = [name for name in pe.scaling.__all__ if name != "Scaling"]

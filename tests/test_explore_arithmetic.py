@@ -17,6 +17,9 @@ PRESETS = [np.array([[a, b], [c, d]]) for a, b, c, d, _ in data.PRESETS.values()
 SHAPES = [*PRESETS, [[-0.1, 1], [0, -0.1]], [[1, 0], [0, -1]], [[-2, 0], [0, -0.0001]], [[2, 2], [2, 2]],
           [[-1, 0.5], [0, 0]], [[-1, 0.8], [0.3, -0.5]], [[-0.1, 2], [0, -0.3]], [[0, 1], [-0.05, 0]],
           [[0.05, 1], [-1, 0.05]], [[0, 0], [-1, 0]]]
+# Entries whose squares vanish.
+TINY = [[[1e-160, 1], [-1, 1e-160]], [[0, 1e-200], [-1e-200, 0]], [[1e-200, 0], [0, 2e-200]],
+        [[0, 1e-320], [0, 0]]]
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +31,7 @@ def page(tmp_path_factory):
 def test_arithmetic_against_its_twin(page):
     rng = np.random.default_rng(11)
     cases = [*rng.uniform(-2, 2, (200, 2, 2)), *np.round(rng.uniform(-2, 2, (150, 2, 2)), 2),
-             *(rng.integers(-4, 5, (150, 2, 2)) / 4), *(np.array(X, dtype=float) for X in SHAPES)]
+             *(rng.integers(-4, 5, (150, 2, 2)) / 4), *(np.array(X, dtype=float) for X in [*SHAPES, TINY[0]])]
     for a, b, size in zip(*rng.uniform(-2, 2, (2, 100)), 10.0 ** rng.uniform(-12, -2, 100), strict=True):
         cases.append(np.array([[a, b], [size * b, a]]))     # nearly defective: D = size b^2
     gaps = rng.uniform(0, 20, len(cases))
@@ -82,8 +85,8 @@ def test_the_plainest_generator_of_a_point(page):
 def test_trajectories_against_their_twin(page):
     found = page.evaluate(f"shapes => {{ {ARITHMETIC}\n return shapes.map((X) => {{ const s = study(X);"
                           "const c = flow(X, s); return [c, heads(c), still(s)]; }) }",
-                          [np.ravel(X).tolist() for X in SHAPES])
-    for X, (curves, marks, fixed) in zip(SHAPES, found, strict=True):
+                          [np.ravel(X).tolist() for X in SHAPES + TINY])
+    for X, (curves, marks, fixed) in zip(SHAPES + TINY, found, strict=True):
         mine = trajectories.flow(X)
         for theirs, curve in zip(curves, mine, strict=True):
             np.testing.assert_allclose(theirs, curve, atol=1e-9)

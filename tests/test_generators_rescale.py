@@ -67,6 +67,15 @@ def test_planes_may_come_in_any_order_and_more_than_once():
     assert np.allclose(-freqs(rescale.ntk(X, 4)), expected, rtol=1e-14, atol=0)
 
 
+@pytest.mark.parametrize("rungs", [(1.0, 0.01), (1.0, 0.1, 0.01)])
+@pytest.mark.parametrize("apart", [0, 5.4e-10, -5.4e-10, 1e-13])
+def test_planes_that_rounding_tells_apart_stand_on_one_rung(rungs, apart):
+    X = direct_sum(turn(rungs), turn(rungs[-1] * (1 - apart)))
+    for method in (lambda X: rescale.yarn(X, 8, context=2000), lambda X: rescale.ntk(X, 8)):
+        once = freqs(method(turn(rungs)))
+        assert np.allclose(freqs(method(X)), [*once, once[-1]], rtol=1e-9, atol=0)
+
+
 def test_yarn_keeps_21_planes_blends_25_and_interpolates_18():
     slower = freqs(rope(128)) / freqs(rescale.yarn(rope(128), 8, context=4096))
     assert np.sum(slower == 1) == 21 and np.sum(slower == 8) == 18
@@ -104,7 +113,9 @@ def test_turns_of_unequal_axes_keep_their_shape():
     (lambda: rescale.pi(rope(4), True), TypeError, "factor"),
     (lambda: rescale.pi([[1.0, 2.0]], 2), ValueError, "square"),
     (lambda: rescale.ntk(turn(1.0), 2), ValueError, "one frequency"),
+    (lambda: rescale.ntk(turn([1.0, 1 - 1e-12]), 2), ValueError, "one frequency"),
     (lambda: rescale.ntk(turn([1.0, 0.9, 0.1]), 2), ValueError, "constant ratio"),
+    (lambda: rescale.ntk(turn([1.0, 0.1, 0.001]), 2), ValueError, "constant ratio"),
     (lambda: rescale.yarn(rope(8), 2, context=0), ValueError, "original_max_position_embeddings"),
     (lambda: rescale.yarn(rope(8), 2, context=64, beta_slow=33), ValueError, "beta_fast"),
     (lambda: rescale.yarn(turn([1.0, 0.9, 0.1]), 2, context=64), ValueError, "constant ratio"),

@@ -271,3 +271,11 @@ def test_every_size_of_group_against_the_twin():
             k, v = rng.standard_normal((2, 2, 1100, 40)).astype(dtype)
             expected = pe.reference.attention(*(a.astype(float) for a in (q, k, v)))
             assert np.abs(pe.attention(q, k, v) - expected).max() <= near, (group, dtype)
+
+
+@pytest.mark.parametrize("count", [2**53 + 1, 2**62, 2**63 - 1, 2**63])
+def test_a_count_of_positions_too_many(count):
+    for op, keyword in ((pe.alibi_bias, "slopes"), (pe.decay_bias, "rate")):
+        for counts in ((count,), (count, 1), (1, count)):
+            with pytest.raises(ValueError, match="positions"):
+                op(*counts, **{keyword: np.array([0.5, 0.25])})

@@ -171,6 +171,13 @@ def test_bad_config(name, error, words):
     ({"rope_scaling": {"mrope_section": [16, 8, 9]}}, ValueError, "counts 33 planes; expected L = 32"),
     ({"rope_scaling": {"mrope_section": 32}}, ValueError, "mrope_section must be three counts"),
     ({"partial_rotary_factor": 1.5}, ValueError, "partial_rotary_factor .*at most 1"),
+    ({"model_type": "deepseek_v3", "rope_interleave": "false"}, TypeError,
+     "rope_interleave must be true or false; got 'false' of type str"),
+    ({"model_type": "deepseek_v3", "rope_interleave": 0}, TypeError, "rope_interleave must be true or false"),
+    ({"rope_scaling": {"mrope_section": [16, 8, 8], "mrope_interleaved": "no"}}, TypeError,
+     "mrope_interleaved must be true or false; got 'no'"),
+    ({"rope_scaling": {"mrope_interleaved": "no"}}, TypeError, "mrope_interleaved must be true or false"),
+    ({"layer_rope_theta": [[1]]}, TypeError, r"layer_rope_theta must be a number; got \[1\]"),
     ({"partial_rotary_factor": 0.3}, ValueError, "head_dim 64 times partial_rotary_factor 0.3 gives 19"),
     ({"rope_parameters": {"full_attention": {"rope_type": "default"}, "factor": 2}}, ValueError,
      "mixes layer types .*'factor'"),
@@ -218,12 +225,20 @@ def test_the_text_config_of_a_multimodal_model():
 @pytest.mark.parametrize("keys, words", [
     ({"rope_parameters": {"rope_thet": 1e4}}, "'rope_thet'; did you mean 'rope_theta'"),
     ({"rope_parameters": {"rope_type": "linear", "factor": 2.0}}, "'linear' .*that vision towers have"),
-    ({"hidden_size": None}, "lacks hidden_size"), ({"num_attention_heads": 48}, "dim .*4")])
+    ({"hidden_size": None}, "lacks hidden_size"), ({"num_attention_heads": 48}, "dim .*4"),
+    ({"partial_rotary_factor": 0.5}, "partial_rotary_factor 0.5, which vision towers do not read"),
+    ({"rope_parameters": {"partial_rotary_factor": 0.5}}, "partial_rotary_factor 0.5, which vision towers"),
+    ({"rope_parameters": {"mrope_section": [16, 8, 8]}}, r"mrope_section \[16, 8, 8\], which vision towers")])
 def test_a_vision_tower_is_read_as_strictly(keys, words):
     config = {"model_type": "pixtral", "hidden_size": 128, "num_attention_heads": 2}
     assert Rope.from_hf(config) == pe.presets.pixtral(64)
     with pytest.raises(ValueError, match=words):
         Rope.from_hf({**config, **keys})
+
+
+def test_a_vision_tower_has_one_rope_for_all_layers():
+    with pytest.raises(ValueError, match="layer_type is 'x', but this config has one rope"):
+        Rope.from_hf({"model_type": "pixtral"}, layer_type="x")
 
 
 @pytest.mark.parametrize("model, tower", [
@@ -284,9 +299,27 @@ def test_null_stands_for_not_given_and_harmless_keys_pass():
 def test_where_the_context_of_training_stands():
     for keys, want in (({}, 8192), ({"original_max_position_embeddings": 2048}, 2048)):
         assert of("yarn", factor=4.0, **keys).scaling.original_max_position_embeddings == want
-    beside = {**LLAMA, "original_max_position_embeddings": 1024,
-              "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 2048}}
-    assert Rope.from_hf(beside).scaling.original_max_position_embeddings == 1024
+    for inside in ({}, {"original_max_position_embeddings": 1024}):
+        beside = {**LLAMA, "original_max_position_embeddings": 1024,
+                  "rope_scaling": {"rope_type": "yarn", "factor": 4.0, **inside}}
+        assert Rope.from_hf(beside).scaling.original_max_position_embeddings == 1024
+    del beside["rope_scaling"]["original_max_position_embeddings"]
+    for zero in ({"original_max_position_embeddings": 0}, {"max_position_embeddings": 0}):
+        with pytest.raises(ValueError, match="original_max_position_embeddings must be at least 2; got 0"):
+            Rope.from_hf({**beside, "original_max_position_embeddings": None, **zero})
+    beside["rope_scaling"]["original_max_position_embeddings"] = 2048
+    with pytest.raises(ValueError, match=" 1024, and rope_scaling has original_max_.* 2048; keep"):
+        Rope.from_hf(beside)
+
+
+@pytest.mark.parametrize("change", [
+    {"rope_parameters": {"partial_rotary_factor": 0.25}}, {"partial_rotary_factor": 0.25},
+    {"model_type": "gpt_neox", "rotary_pct": 0.25}, {"model_type": "gpt_neox"}])
+def test_where_the_part_of_the_planes_stands(change):
+    rope_type = {"rope_type": "proportional", "rope_theta": 1e6, **change.get("rope_parameters", {})}
+    rope = Rope.from_hf({"model_type": "llama", "head_dim": 16, **change, "rope_parameters": rope_type})
+    assert rope.scaling == scaling.proportional(0.25)
+    assert (rope.freqs > 0).sum() == 2 and rope.rotary_dim == 16
 
 
 def test_sections_of_three_axes():
@@ -308,38 +341,6 @@ def test_yarn_on_three_axes_scales_the_spectrum_they_share():
     rope, plain = Rope.from_hf(config), Rope(128, 1e6, scaling=scaling.yarn(4.0, 32768))
     np.testing.assert_array_equal(rope.freqs.sum(axis=0), plain.freqs[0])
     assert rope.amplitude == plain.amplitude and rope.scaling == plain.scaling
-
-
-# Keys beside the rope
-
-
-@pytest.mark.parametrize("keys, words", [
-    ({"rope_tehta": 5e5}, "unknown key 'rope_tehta'; did you mean 'rope_theta'"),
-    ({"rope_base": 5e5}, "'rope_base'; did you mean 'rope_theta'"),
-    ({"rope_scalling": {"type": "linear", "factor": 2.0}}, "'rope_scalling'; did you mean 'rope_scaling'"),
-    ({"rpoe_theta": 5e5}, "'rpoe_theta'; did you mean 'rope_theta'"),
-    ({"partial_rotry_factor": 0.5}, "'partial_rotry_factor'; did you mean 'partial_rotary_factor'"),
-    ({"my_rotary_trick": 3}, "unknown key 'my_rotary_trick'; leave it out"),
-    ({"rope_type": "yarn"}, "'rope_type' beside its rope; it belongs inside rope_parameters"),
-    ({"rotary": False}, "rotary False, which pe does not read; expected True"),
-    ({"rope_theta": 5e5, "rope_parameters": {"rope_theta": 1e4}},
-     "rope_theta 500000.0, and rope_parameters has rope_theta 10000.0"),
-    ({"rotary_emb_base": 5e5, "rope_parameters": {"rope_theta": 1e4}}, "rotary_emb_base 500000.0, and rope_"),
-    ({"layer_rope_theta": [1e4, 5e5]}, r"several bases, \[10000.0, 500000.0\]"),
-])
-def test_keys_beside_the_rope(keys, words):
-    with pytest.raises(ValueError, match=words):
-        Rope.from_hf({**LLAMA, **keys})
-
-
-def test_keys_of_published_configs_beside_the_rope():
-    harmless = {"rotary": True, "rope_tehta": None, "no_rope_layers": [1, 0], "use_mrope": False}
-    assert Rope.from_hf({**LLAMA, **harmless}) == Rope.from_hf(LLAMA)
-    same = {**LLAMA, "rope_theta": 5e5, "rope_parameters": {"rope_theta": 500000}}
-    assert Rope.from_hf(same) == Rope.from_hf({**LLAMA, "layer_rope_theta": [0, 5e5, 5e5]})
-    assert Rope.from_hf(same).base == 5e5
-    with pytest.raises(TypeError, match="layer_rope_theta must be a list"):
-        Rope.from_hf({**LLAMA, "layer_rope_theta": 5e5})
 
 
 # What configs leave out, by the defaults of the configuration classes of transformers 5.24
@@ -433,35 +434,6 @@ def test_a_part_of_the_whole_head():
     assert Rope.from_hf({**config, "partial_rotary_factor": 0.25}).rotary_dim == 16
 
 
-@pytest.mark.parametrize("config, words", [
-    ({"model_type": "bert"}, "'bert' has no rotary encoding: .*learned vector for each position"),
-    ({"model_type": "xglm"}, "'xglm' has no rotary encoding: .*pe.sinusoidal"),
-    ({"model_type": "t5"}, "'t5' has no rotary encoding: .*bucket of gaps.*bias="),
-    ({"model_type": "mamba"}, "'mamba' has no rotary encoding: .*one row after the other"),
-    ({"model_type": "bloom"}, r"'bloom' has no rot.* slides: pe.attention\(..., .*pe.alibi_slopes\(4\)\)$"),
-    ({"model_type": "mpt", "num_attention_heads": None}, r"'mpt' .*pe.alibi_slopes\(n_heads\)\)$"),
-    ({"model_type": "falcon", "alibi": True}, r"pe.alibi_slopes\(4\) / head_dim\*\*0.5\)"),
-    ({"model_type": "bert", "position_embedding_type": "alibi"}, '"alibi", so this model .* slides'),
-    ({"model_type": "granitemoehybrid", "position_embedding_type": "nope"}, '"nope", so this model turns'),
-    ({"model_type": "chatglm", "rope_ratio": 500}, "rope_ratio 500, .*write rope_theta"),
-])
-def test_models_that_do_not_turn_or_not_so(config, words):
-    for layout in (None, "half"):
-        with pytest.raises(ValueError, match=words):
-            Rope.from_hf({**LLAMA, **config}, layout=layout)
-    assert Rope.from_hf({**LLAMA, "rope_ratio": 1, "position_embedding_type": "rope"}) == Rope.from_hf(LLAMA)
-
-
-@pytest.mark.parametrize("model", ["cohere2", "afmoe", "exaone4", "exaone_moe"])
-def test_layers_that_turn_nothing(model):
-    config = {"model_type": model, "head_dim": 64, "layer_types": ["sliding_attention", "full_attention"]}
-    assert Rope.from_hf(config, layer_type="sliding_attention") == Rope.from_hf(config)
-    with pytest.raises(ValueError, match="'full_attention', and these layers of .* turn nothing"):
-        Rope.from_hf(config, layer_type="full_attention")
-    config["sliding_window"] = None                             # then all layers are alike
-    assert Rope.from_hf(config, layer_type="full_attention").dim == 64
-
-
 def test_provenance():
     rope = read(CASES["yarn_deepseek_v3"])
     assert rope.provenance.family == "deepseek_v3" and "YaRN" in rope.provenance.paper
@@ -471,7 +443,7 @@ def test_provenance():
 @pytest.mark.parametrize("model", FAMILIES)
 def test_every_family_reads_a_plain_config(model):
     config = {"model_type": model, "hidden_size": 512, "num_attention_heads": 4, "qk_nope_head_dim": 32,
-              "qk_rope_head_dim": 16}
+              "qk_rope_head_dim": 16, "position_embedding_type": "rope"}
     if FAMILIES[model].sections:
         config["hidden_size"] = 4 * int(2 * sum(FAMILIES[model].sections) / FAMILIES[model].part)
     for layer_type in FAMILIES[model].layers or [None]:

@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pe.llama2c import InputError
+from pe.probe.precision import to_bfloat16
 from pe.rope_report import float_errors, run
 from pe.rope_report.drawing import Curve, Level, in_letters, in_svg
 
@@ -133,7 +134,7 @@ def test_float_errors_are_those_of_the_formats():
     values = np.random.default_rng(0).standard_normal(20000) * 10.0 ** np.arange(-10, 10).repeat(1000)
     values = np.concatenate([values, np.arange(1, 600) / 256, [0.0, 2.0**100]])       # ties among them
     want = values.astype(np.float32).astype(ml_dtypes.bfloat16).astype(np.float32)
-    np.testing.assert_array_equal(float_errors.to_bfloat16(values), want)
+    np.testing.assert_array_equal(to_bfloat16(values.astype(np.float32)), want)
     for amplitude in (0.75, 1.0, 1.2, 2.0, 2.5):
         table = amplitude * np.cos(np.linspace(0, 7, 200001))
         for dtype, most in zip((np.float16, ml_dtypes.bfloat16), float_errors.table_rounding(amplitude),
@@ -267,6 +268,15 @@ def test_two_configs_side_by_side(tmp_path):
     assert f"agree within 0.1 radians up to position {0.1 / apart.max():.4g}" in text
     assert f"(mean cosine over the planes {np.cos(8191 * apart).mean():.2f})" in text
     assert any(line.split() == ["63", "2.5592e+06", "2.04736e+07", "8"] for line in lines)
+
+
+def test_layers_that_differ_in_amplitude_alone(tmp_path):
+    yarn = {"rope_type": "yarn", "rope_theta": 1e4, "factor": 1.0, "original_max_position_embeddings": 4096}
+    text, _ = told(tmp_path, {**LLAMA, "rope_parameters": {
+        "full_attention": {**yarn, "attention_factor": 1.2},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}}})
+    assert ("full_attention and sliding_attention layers need tables of their own: angles are the same, "
+            "amplitudes differ (1.2 and 1).") in text
 
 
 def test_a_comparison_names_its_files(tmp_path):

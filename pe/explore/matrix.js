@@ -22,7 +22,7 @@ export function transport([a, b, c, d], u) {
 
 export const apply = ([a, b, c, d], [x, y]) => [a * x + b * y, c * x + d * y];
 
-// The entries as whole numbers over one power of ten: what the reader typed, so that zero means zero.
+// The entries as whole numbers over 10^k: what the reader typed, so that zero means zero.
 function integers(X) {
   const parts = X.map((value) => {
     const [mantissa, exponent = "0"] = String(value).split("e");
@@ -30,15 +30,24 @@ function integers(X) {
     return { n: BigInt(whole + fraction), k: fraction.length - Number(exponent) };
   });
   const k = Math.max(0, ...parts.map((p) => p.k));
-  return { n: parts.map((p) => p.n * 10n ** BigInt(k - p.k)), scale: 10 ** k };
+  return { n: parts.map((p) => p.n * 10n ** BigInt(k - p.k)), k };
+}
+
+// n / 10^k: rounded once, and 10^k alone would overflow for the smallest entries.
+const real = (n, k) => Number(`${n}e-${k}`);
+
+// X in units of its largest entry, where squares of its entries would vanish; else null.
+export function magnified(X) {
+  const size = Math.max(...X.map(Math.abs));
+  return size > 0 && size < 1e-100 ? X.map((value) => value / size) : null;
 }
 
 // The class and the eigenvalues, decided in whole numbers.
 export function study(X) {
-  const { n: [a, b, c, d], scale } = integers(X);
+  const { n: [a, b, c, d], k } = integers(X);
   const tr = a + d, det = a * d - b * c, four = (a - d) * (a - d) + 4n * b * c;
-  const D = Number(four) / (4 * scale * scale), mean = Number(tr) / (2 * scale);
-  const trace = Number(tr) / scale, determinant = Number(det) / (scale * scale);
+  const D = real(four, 2 * k) / 4, mean = real(tr, k) / 2;
+  const trace = real(tr, k), determinant = real(det, 2 * k);
   const root = Math.sqrt(Math.abs(D));
   const defective = four === 0n && (b !== 0n || c !== 0n), every = four === 0n && !defective;
   const kind = det < 0n ? "mixed" : tr > 0n ? "explode"
@@ -47,6 +56,8 @@ export function study(X) {
   if (four < 0n) return { kind, trace, determinant, D, re: [mean, mean], im: root, lines: [] };
   const far = mean < 0 ? mean - root : mean + root, near = far && root ? determinant / far : far;
   const re = [Math.max(far, near), Math.min(far, near)];
+  const large = magnified(X);
+  if (large && !every) return { kind, trace, determinant, D, re, im: 0, lines: study(large).lines };
   const lines = every ? null : [...new Set(re)].map((value) => {
     const p = [X[1], value - X[0]], q = [value - X[3], X[2]];
     const [x, y] = Math.hypot(...p) >= Math.hypot(...q) ? p : q, r = Math.hypot(x, y);
@@ -94,8 +105,8 @@ export function plainest([trace, determinant], [low, high, step]) {
 }
 
 function sheared(X, H) {
-  const { n: [a, b, c, d], scale } = integers(X);
+  const { n: [a, b, c, d], k } = integers(X);
   const n = [10000n * a - 100n * H * b, 10000n * b, 10000n * c + 100n * H * (a - d) - H * H * b,
     10000n * d + 100n * H * b];
-  return n.map((value) => Number(value) / (10000 * scale));
+  return n.map((value) => real(value, k + 4));
 }

@@ -1,6 +1,6 @@
 // Trajectories of x' = Xx for the phase portrait: the twin of pe/plot/trajectories.py.
 
-import { apply, transport } from "./matrix.js";
+import { apply, magnified, study, transport } from "./matrix.js";
 
 export const FRAME = 3;   // the portrait shows [-3, 3] x [-3, 3]
 const RING = 4.4;         // trajectories start on this circle
@@ -38,7 +38,12 @@ function walk(X, start, sign) {
 
 const through = (X, p) => [...walk(X, p, -1), ...walk(X, p, 1).slice(1)];
 
-export function flow(X, { kind, D, lines, re, determinant }) {
+export function flow(X, s) {
+  const large = magnified(X);     // which flows along the same lines
+  return large ? drawn(large, { ...study(large), kind: s.kind }) : drawn(X, s);
+}
+
+function drawn(X, { kind, D, lines, re, determinant }) {
   if (kind === "nothing") return [];
   if (D < 0) return spirals(X, D);
   const scaled = ([x, y], r) => [r * x, r * y];

@@ -206,6 +206,7 @@ def retnet(head: int = 0, dim: int = 256) -> np.ndarray:
     Sun et al., Retentive Network (arXiv:2307.08621).
     """
     checked_frequencies(dim, 10000.0, None)
+    _checked_head(head)
     return damped_rope(dim, -np.log1p(-(2.0 ** (-5 - head))), freqs=10000.0 ** -np.linspace(0, 1, dim // 2))
 
 
@@ -304,6 +305,14 @@ def forgetting(dim: int = 0) -> np.ndarray:
 def _alibi_head(head, n_heads, dim, max_bias):
     from pe.slopes import alibi_slopes
 
-    if not 0 <= head < n_heads:
-        raise ValueError(f"head is {head}; expected 0 to {n_heads - 1}")
-    return alibi(float(alibi_slopes(n_heads, max_bias=max_bias)[head]), dim)
+    slopes = alibi_slopes(n_heads, max_bias=max_bias)
+    _checked_head(head, n_heads)
+    return alibi(float(slopes[head]), dim)
+
+
+def _checked_head(head, n_heads=None):
+    if isinstance(head, bool) or not isinstance(head, (int, np.integer)):
+        raise TypeError(f"head is {head!r}; expected an integer")
+    if head < 0 or (n_heads is not None and head >= n_heads):
+        most = "or more" if n_heads is None else f"to {n_heads - 1}"
+        raise ValueError(f"head is {head}; expected 0 {most}")

@@ -139,20 +139,22 @@ def _on_a_ladder(rule: scaling.Scaling) -> Callable[[np.ndarray], np.ndarray]:
 
     def change(theta):
         method = type(rule).__name__
-        fastest, slowest = float(np.max(theta)), float(np.min(theta))
-        if fastest == slowest:
+        fastest = float(np.max(theta))
+        falls = np.log(fastest / theta)
+        if np.max(falls) <= SAME:
             raise ValueError(
                 f"X has one frequency only, {fastest:g}; {method} needs a fastest and a slowest one"
             )
-        planes = len(np.unique(np.round(np.log(fastest / theta), 9)))
-        step = np.log(fastest / slowest) / (planes - 1)
-        at = np.log(fastest / theta) / step
+        gaps = np.diff(np.sort(falls))
+        planes = 1 + np.count_nonzero(gaps > np.max(gaps) / 2)  # a gap is a step, or rounding of one plane
+        step = np.max(falls) / (planes - 1)
+        at = falls / step
         plane = np.round(at).astype(int)
         if np.max(np.abs(at - plane)) > SAME:
             raise ValueError(
                 f"X has frequencies without a constant ratio; {method} counts planes on such a ladder"
             )
-        w = np.empty(planes)
+        w = np.empty(planes)            # no rung stays empty: there are as many wide gaps as steps
         w[plane] = theta
         return theta * (rule.scale(w, float(np.exp(planes * step))) / w)[plane]
 

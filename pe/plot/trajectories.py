@@ -81,6 +81,9 @@ def flow(X):
     X = [[float(v) for v in row] for row in X]
     if kind == "nothing":
         return []
+    size = np.abs(X).max()
+    if size < 1e-100:       # whose squares would vanish: a multiple of X flows along the same lines
+        X = np.divide(X, size).tolist()
     if invariants(X)[2] < 0:
         return _spirals(X)
     ranks = [k / 2 for k in range(-8, 9) if k]

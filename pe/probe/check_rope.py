@@ -248,7 +248,7 @@ def _caller(fn, head_dim, signature, axes, grid, n_axes, tables, expect, arrays)
     elif "pos_x" in slots:
         n_axes = 2
     elif expect is not None:
-        n_axes = len(expect.freqs)
+        n_axes = len(expect.freqs) if n_axes == 1 else n_axes
     if expect is not None and len(expect.freqs) != n_axes:
         raise ValueError(f"expect has {len(expect.freqs)} axes of positions and the function has {n_axes}")
     named = isinstance(tables, str) and tables in COLUMNS

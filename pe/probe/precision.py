@@ -85,11 +85,29 @@ def rounding_cause(positions, turns, freqs, start, written):
     if best[1]:
         return best[1]
     chord, near = np.abs(turns - exact), positions[:, 0] <= 64
-    for name, unit in UNITS.items():
-        bounded = (chord <= 4 * unit * (1 + positions * np.abs(freqs)) + written).all()
-        if bounded and (name == "float32" or chord[near].max(initial=0) > written + unit / 8):
-            return f"angles are formed in {name}; form them in float64, and round cos and sin afterwards"
+    formed = "angles are formed in {}; form them in float64, and round cos and sin afterwards"
+    bound = {name: 4 * unit * (1 + positions * np.abs(freqs)) + written for name, unit in UNITS.items()}
+    beyond = chord > bound["float32"]
+    if not beyond.any():
+        return formed.format("float32")
+    steady = exact * np.exp(1j * positions * _other_speeds(positions, turns / exact))
+    if (np.abs(turns - steady) <= bound["float32"]).all():
+        return (f"frequencies are off, from plane {int(beyond.any(axis=0).argmax())} on: angles grow in "
+                f"proportion to the position, by another number or by one formed in few bits")
+    for name in ("float16", "bfloat16"):
+        if (chord <= bound[name]).all() and chord[near].max(initial=0) > written + UNITS[name] / 8:
+            return formed.format(name)
     return ""
+
+
+def _other_speeds(positions, rest):
+    """Return by how much (L,) the planes are too fast, from what is left (n, L) of their turns."""
+    off, before = np.zeros(rest.shape[1]), 0.0
+    for (position,), left in zip(positions, rest, strict=True):
+        if position > before:                       # each says how many turns the next one makes
+            off += np.angle(left * np.exp(-1j * position * off)) / position
+            before = position
+    return off
 
 
 def _roundings(positions, freqs):

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Mapping
 from typing import Any
 
-from .._scalars import shown
+from .._scalars import positive, shown
 
 READ = ("rope_theta", "rope_scaling", "rope_parameters", "partial_rotary_factor", "rotary_pct", "rotary_dim",
         "rotary_emb_base", "rope_interleave", "rope_local_base_freq", "global_rope_theta", "local_rope_theta",
@@ -48,10 +48,10 @@ def check_keys(config: Mapping[str, Any], inside: set[str]) -> None:
                              f"for it")
 
 
-def check_bases(key: str, beside: Any, name: str, inside: Any) -> None:
-    """Refuse two bases that differ, one beside the rope and one in it."""
+def check_same(key: str, beside: Any, name: str, inner: str, inside: Any) -> None:
+    """Refuse two values that differ for one thing, one beside the rope and one in it."""
     if beside is not None and inside is not None and beside != inside:
-        raise ValueError(f"config has {key} {shown(beside)}, and {name} has rope_theta {shown(inside)}; keep "
+        raise ValueError(f"config has {key} {shown(beside)}, and {name} has {inner} {shown(inside)}; keep "
                          f"the one that the model was trained with")
 
 
@@ -62,7 +62,8 @@ def base_of_layers(config: Mapping[str, Any]) -> float | None:
         return None
     if not isinstance(listed, list | tuple):
         raise TypeError(f"layer_rope_theta must be a list, a base for each layer; got {shown(listed)}")
-    bases = {base for base in listed if base}                   # 0: a layer that turns nothing
+    turning = [base for base in listed if base not in (0, None)]    # 0: a layer that turns nothing
+    bases = {positive("layer_rope_theta", base) for base in turning}
     if len(bases) > 1:
         raise ValueError(f"layer_rope_theta has several bases, {sorted(bases)}; leave it out and write one "
                          f"of them as rope_theta")

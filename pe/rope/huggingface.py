@@ -16,7 +16,7 @@ from .defaults import CONTEXTS, HEADS, OWN, WIDTHS, defaults_of
 from .frequencies import geometric_freqs
 from .layouts import canonical_layout
 from .models import FAMILIES, VISION, Family, Layer, Vision
-from .parameters import TYPES, first_given, rope_parameters
+from .parameters import ORIGINAL, TRAINED, TYPES, first_given, flag, rope_parameters
 from .provenance import ROFORMER, Provenance
 from .rope import Rope, described
 from .unturned import refuse_what_does_not_turn
@@ -34,21 +34,22 @@ def read(config: Any, layer_type: str | None, layout: str | None, seq_len: int |
     refuse_what_does_not_turn(config, model)
     config = {**config, **defaults_of(model, config)}
     if model in VISION:
-        return _vision(VISION[model], config, layout, model)
+        return _vision(VISION[model], config, layout, model, layer_type)
     family = _family(model, layout)
     given, layer = rope_parameters(config, family, layer_type)
     base = given["rope_theta"]
     dim, width, offset = _shape(config, family, given, layer)
     try:
-        scaling = _scaling(given, config, width, seq_len)
+        scaling = _scaling(given, config, family, seq_len)
         unscaled = geometric_freqs(width, base)
         freqs = unscaled if scaling is None else scaling.scale(unscaled, base)
     except (TypeError, ValueError) as error:
         raise type(error)(f"rope_type {given['rope_type']!r}: {error}") from None
     axes = _axes(given, family, width // 2)
+    interleave = flag("rope_interleave", config)
     if layout is None:
-        flag = config.get("rope_interleave") if family.head == "mla" else None
-        layout = family.layout if flag is None else "interleaved" if flag else "half"
+        asked = None if family.head != "mla" else interleave
+        layout = family.layout if asked is None else "interleaved" if asked else "half"
     formula = f"w_l = base^(-2l/{width}), base {base:.10g}" + ("" if scaling is None else f", {scaling!r}")
     formula += ", turned by -p w in the model: apply it with inverse=True" if family.inverse else ""
     formula += (", and queries times 1 + llama_4_scaling_beta ln(1 + floor(p / L0)), which is no rotation: "
@@ -121,12 +122,7 @@ def _family(model: str, layout: str | None) -> Family:
 def _shape(config: Mapping[str, Any], family: Family, given: Mapping[str, Any],
            layer: Layer | None) -> tuple[int, int, int]:
     """Return the head's width, the width that turns, and where that begins."""
-    name = "partial_rotary_factor"
-    key, part = first_given((name, given), (name, config), ("rotary_pct", config),
-                            default=(name, family.part))
-    part = positive(key, part)
-    if part > 1:
-        raise ValueError(f"{key} must be at most 1; got {part:g}")
+    key, part = _part(config, family, given)
     if family.head == "mla":
         nope, turned = (_integer(config, key) for key in ("qk_nope_head_dim", "qk_rope_head_dim"))
         part = 1.0 if given["rope_type"] == "proportional" else part
@@ -139,6 +135,17 @@ def _shape(config: Mapping[str, Any], family: Family, given: Mapping[str, Any],
     width = int(dim * part) if width is None else integer("rotary_dim", width, 1, dim)
     _width(width, f"head_dim {dim} times {key} {part:g}")
     return dim, width, dim - width if family.head == "tail" else 0
+
+
+def _part(config: Mapping[str, Any], family: Family, given: Mapping[str, Any]) -> tuple[str, float]:
+    """Return the part of a head that turns, or of its planes, and the key that says so."""
+    name = "partial_rotary_factor"
+    key, part = first_given((name, given), (name, config), ("rotary_pct", config),
+                            default=(name, family.part))
+    part = positive(key, part)
+    if part > 1:
+        raise ValueError(f"{key} must be at most 1; got {part:g}")
+    return key, part
 
 
 def _head(config: Mapping[str, Any]) -> int:
@@ -179,16 +186,16 @@ def _width(width: int, what: str) -> int:
     return width
 
 
-def _scaling(given: Mapping[str, Any], config: Mapping[str, Any], width: int,
+def _scaling(given: Mapping[str, Any], config: Mapping[str, Any], family: Family,
              seq_len: int | None) -> scalings.Scaling | None:
     kind = given["rope_type"]
     _, longest = first_given(*((key, config) for key in CONTEXTS), default=(CONTEXTS[0], None))
     keywords = {name: given[name] for needs in TYPES[kind] for name in needs if name in given}
-    original = "original_max_position_embeddings"
-    if kind in ("yarn", "longrope", "llama3"):
-        keywords[original] = config.get(original) or keywords.get(original) or longest
-        if keywords[original] is None:
-            raise ValueError(f"config lacks {original}, the context of training")
+    if kind in TRAINED:
+        _, keywords[ORIGINAL] = first_given((ORIGINAL, config), (ORIGINAL, given),
+                                            default=(ORIGINAL, longest))
+        if keywords[ORIGINAL] is None:
+            raise ValueError(f"config lacks {ORIGINAL}, the context of training")
     if kind == "yarn":
         return scalings.yarn(**keywords)
     if kind == "llama3":
@@ -198,7 +205,7 @@ def _scaling(given: Mapping[str, Any], config: Mapping[str, Any], width: int,
     if kind == "linear":
         return scalings.linear(given["factor"])
     if kind == "proportional":
-        return scalings.proportional(given.get("partial_rotary_factor", 1.0), given.get("factor", 1.0))
+        return scalings.proportional(_part(config, family, given)[1], given.get("factor", 1.0))
     if kind == "dynamic" and "alpha" in given:
         return scalings.ntk(positive("alpha", given["alpha"]))
     if kind == "dynamic":
@@ -210,13 +217,13 @@ def _scaling(given: Mapping[str, Any], config: Mapping[str, Any], width: int,
 
 def _axes(given: Mapping[str, Any], family: Family, planes: int) -> NDArray[np.float64]:
     """Return 1 where an axis turns a plane and 0 elsewhere, (n_axes, L)."""
-    sections, mrope = given.get("mrope_section"), family.mrope
+    sections, mrope, interleaved = given.get("mrope_section"), family.mrope, flag("mrope_interleaved", given)
     if sections is None:
         if not mrope:
             return np.ones((1, planes))
         sections = family.sections
-    if "mrope_interleaved" in given:
-        mrope = "interleaved" if given["mrope_interleaved"] else "chunked"
+    if interleaved is not None:
+        mrope = "interleaved" if interleaved else "chunked"
     if not isinstance(sections, list | tuple) or len(sections) != 3:
         raise ValueError(f"mrope_section must be three counts, planes for t, h and w; got {shown(sections)}")
     sections = tuple(integer("mrope_section", count, 0) for count in sections)
@@ -226,10 +233,17 @@ def _axes(given: Mapping[str, Any], family: Family, planes: int) -> NDArray[np.f
     return (axes_of(mrope or "chunked", sections) == np.arange(3)[:, None]).astype(np.float64)
 
 
-def _vision(tower: Vision, config: Mapping[str, Any], layout: str | None, model: str) -> Rope:
+def _vision(tower: Vision, config: Mapping[str, Any], layout: str | None, model: str,
+            layer_type: str | None) -> Rope:
     from .. import presets
 
-    given, _ = rope_parameters(config, Family("half", tower.base), None)
+    given, _ = rope_parameters(config, Family("half", tower.base), layer_type)
+    part = "partial_rotary_factor"
+    inside = ((key, given) for key in (part, "mrope_section", "mrope_interleaved"))
+    beside = ((key, config) for key in (part, "rotary_pct", "rotary_dim"))
+    key, value = first_given(*inside, *beside, default=("", None))
+    if key:
+        raise ValueError(f"config has {key} {shown(value)}, which vision towers do not read; leave it out")
     if given["rope_type"] not in ("default", "axial"):
         raise ValueError(f"rope_type {given['rope_type']!r} is not one that vision towers have; expected "
                          f"'default' or 'axial'")

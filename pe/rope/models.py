@@ -125,6 +125,8 @@ FAMILIES = {
 
 # Models whose layers of full attention turn nothing, if others have a window.
 STILL = frozenset("cohere2 afmoe exaone4 exaone_moe".split())
+# Models whose layer_rope_theta overrides rope_theta, which stands for layers without a base of their own.
+LISTED = frozenset(("granite_swa", "granitemoe_swa"))
 
 VISION = {
     "pixtral": Vision("pixtral"),

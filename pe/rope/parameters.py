@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .._scalars import positive, shown
-from .beside import base_of_layers, check_bases, check_keys
-from .models import STILL, Family, Layer
+from .beside import base_of_layers, check_keys, check_same
+from .models import LISTED, STILL, Family, Layer
 
+ORIGINAL = "original_max_position_embeddings"
+TRAINED = ("yarn", "longrope", "llama3")                        # the types that read it
 # The keys a rope type understands, the first of them required.
 TYPES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "default": ((), ()),
@@ -68,8 +70,14 @@ def rope_parameters(config: Mapping[str, Any], family: Family, layer_type: str |
     default = (family if layer is None else layer).base
     if not nested:
         for key in (beside, "rotary_emb_base"):
-            check_bases(key, config.get(key), name, given.get("rope_theta"))
-    key, theta = first_given(("rope_theta", {"rope_theta": base_of_layers(config)}), ("rope_theta", given),
+            check_same(key, config.get(key), name, "rope_theta", given.get("rope_theta"))
+    listed = base_of_layers(config)
+    if config["model_type"] not in LISTED:
+        check_same("layer_rope_theta", listed, name, "rope_theta", given.get("rope_theta"))
+        check_same("layer_rope_theta", listed, "it also", "rope_theta", config.get("rope_theta"))
+    if given["rope_type"] in TRAINED:
+        check_same(ORIGINAL, config.get(ORIGINAL), name, ORIGINAL, given.get(ORIGINAL))
+    key, theta = first_given(("layer_rope_theta", {"layer_rope_theta": listed}), ("rope_theta", given),
                              (beside, config), ("rotary_emb_base", config), default=("rope_theta", default))
     theta = positive(key, theta)
     if theta < 1:
@@ -80,6 +88,14 @@ def rope_parameters(config: Mapping[str, Any], family: Family, layer_type: str |
 def first_given(*places: tuple[str, Mapping[str, Any]], default: tuple[str, Any]) -> tuple[str, Any]:
     """Return the first key that a dict has, and its value; null stands for not given."""
     return next(((key, each[key]) for key, each in places if each.get(key) is not None), default)
+
+
+def flag(key: str, each: Mapping[str, Any]) -> bool | None:
+    """Return what a key says, true or false, or None if it is not given."""
+    value = each.get(key)
+    if value is not None and not isinstance(value, bool):
+        raise TypeError(f"{key} must be true or false; got {shown(value)} of type {type(value).__name__}")
+    return value
 
 
 def _layer_types(config: Mapping[str, Any]) -> Sequence[Any]:

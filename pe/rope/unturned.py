@@ -7,6 +7,7 @@ from typing import Any
 
 from .._scalars import shown
 from .defaults import HEADS
+from .models import FAMILIES
 
 LEARNED = "it adds a learned vector for each position to the embeddings"
 SINES = "it adds sines and cosines of the position to the embeddings, as pe.sinusoidal(positions, dim) does"
@@ -41,6 +42,13 @@ def refuse_what_does_not_turn(config: Mapping[str, Any], model: str) -> None:
         raise ValueError(f"model_type {model!r} has no rotary encoding: {how}")
     if kind == "nope":
         raise ValueError('config has "position_embedding_type": "nope", so this model turns nothing')
+    if model == "granitemoehybrid" and kind != "rope":
+        raise ValueError(f"model_type {model!r} turns nothing unless position_embedding_type is 'rope'; got "
+                         f"{shown(kind)}")
+    # The code of models in the table does not read it: ModernBERT has "absolute", and turns.
+    if model not in FAMILIES and kind not in (None, "rope", "rotary"):
+        raise ValueError(f"config has position_embedding_type {shown(kind)}, which pe knows as no rotary "
+                         f"encoding; expected 'rope' or 'rotary'")
     ratio = config.get("rope_ratio")
     if ratio not in (None, 1):
         raise ValueError(f"config has rope_ratio {shown(ratio)}, which some models multiply the base by and "

@@ -59,8 +59,15 @@ def between_layers(report: Report, encodings: list[Encoding]) -> None:
     for first, second in zip(encodings, encodings[1:], strict=False):
         if first.rope == second.rope or first.rope.freqs.shape != second.rope.freqs.shape:
             continue
+        gains = [each.rope.amplitude for each in (first, second)]
+        if not np.array_equal(first.rope.freqs, second.rope.freqs):
+            unlike = _apart(first, second, "by the wrong table a key at")
+        elif gains[0] != gains[1]:
+            unlike = f"angles are the same, amplitudes differ ({gains[0]:.6g} and {gains[1]:.6g})."
+        else:
+            continue
         report.careful(f"{first.layer_type} and {second.layer_type} layers need tables of their own: "
-                       + _apart(first, second, "by the wrong table a key at"))
+                       f"{unlike}")
 
 
 def _planes(report, one, other):

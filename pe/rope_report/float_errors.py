@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ..probe.precision import to_bfloat16
+
 BF16_WHOLE, F16_WHOLE, F16_LARGEST = 256, 2048, 65504       # last whole numbers without a gap; the largest
 
 
@@ -16,15 +18,9 @@ def float32_angles(w: NDArray[np.float64], position: int) -> float:
 
 def bfloat16_frequencies(w: NDArray[np.float64], position: int) -> float:
     """Return the same for a module whose frequencies were cast to bfloat16 and whose angles are float32."""
-    single = np.float32(position) * to_bfloat16(w)
+    short = to_bfloat16(w.astype(np.float32))               # as they are cast: from float32
+    single = np.float32(position) * short.astype(np.float32)
     return _chord(single.astype(np.float64) - position * w)
-
-
-def to_bfloat16(values: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Round to the 8 significant bits of bfloat16, ties to even; finite values only."""
-    bits = values.astype(np.float32).view(np.uint32)
-    bits = bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))
-    return (bits & np.uint32(0xFFFF0000)).view(np.float32)
 
 
 def table_rounding(amplitude: float) -> tuple[float, float]:

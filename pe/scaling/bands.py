@@ -15,9 +15,9 @@ from .common import Array, Scaling, blended, checked_base, checked_context, chec
 class yarn(Scaling):
     """YaRN: planes that turn often within L0 are kept, those that hardly turn divided by s, a ramp between.
 
-    Plane l is blended by r_l = clamp((l - lo) / (hi - lo), 0, 1): w_l (1 - r_l) + r_l w_l / s, with lo and hi
-    are the planes that turn `beta_fast` and `beta_slow` times within L0. With m(k) = 0.1 k ln s + 1, cos and
-    sin are multiplied by m(1), or by m(mscale) / m(mscale_all_dim) where both are given; scores gain the
+    Plane l is blended by r_l = clamp((l - lo) / (hi - lo), 0, 1): w_l (1 - r_l) + r_l w_l / s, where lo and
+    hi are the planes that turn `beta_fast` and `beta_slow` times within L0. With m(k) = 0.1 k ln s + 1, cos
+    and sin are multiplied by m(1), or by m(mscale) / m(mscale_all_dim) where both are given; scores gain the
     square.
 
     Parameters
