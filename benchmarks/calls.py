@@ -37,6 +37,7 @@ def dtype_of(name: str) -> np.dtype:
 
 
 SOFTCAP = 50.0  # for the rows that ask for one
+MOST_PAIRS = 2**28  # of query and key that a composition may hold in memory, several times over
 
 
 def optional(name: str) -> Any:
@@ -312,6 +313,8 @@ def numpy_attention(problem: Problem) -> Call:
     case = problem.case
     batch, heads, queries, width = case.shape
     key_heads, keys = case.heads_and_length
+    if queries * keys > MOST_PAIRS:
+        raise Unavailable("scores of all pairs would take gigabytes")
     q = problem.x.reshape(batch, key_heads, heads // key_heads, queries, width)
     k_t, v = problem.k[:, :, None].swapaxes(-1, -2), problem.v[:, :, None]
     scale = problem.dtype.type(width**-0.5)

@@ -61,10 +61,15 @@ static void set_slope(const pe_attention_job *job, char *reals, int lane, double
     for (int i = 0; i < lanes; i++) set_real(k, reals, lane * lanes + i, fmin(PE_LOG2E * slope, most));
 }
 
-static void turn(const pe_attention_job *job, const double *position, char *row, const pe_attention_scratch *w) {
-    job->k->sincos_row(&job->turns, position, w->cos, w->sin);
-    row += job->p->plan.offset * job->k->size;
-    pe_turn_row(job->k, &job->p->plan, row, w->cos, w->sin, row);
+typedef double position_t[PE_MAX_POSITION_AXES];
+
+/* rows of D reals turned by their positions, from x to out (which may be x) */
+static void turn(const pe_attention_job *job, int rows, const position_t *position, const char *x, ptrdiff_t x_step,
+                 char *out, const pe_attention_scratch *w) {
+    const pe_plan *plan = &job->p->plan;
+    const ptrdiff_t angle = pe_padded(plan) * job->k->size, D = job->p->D;
+    for (int i = 0; i < rows; i++) job->k->sincos_row(&job->turns, position[i], w->cos + i * angle, w->sin + i * angle);
+    pe_turn_rows(job->k, plan, D, rows, x, x_step, w->cos, w->sin, out, D * job->k->size);
 }
 
 /* Where element (head, row) of the batch's part begins in a view whose axes after the batch are head, row. */
@@ -82,6 +87,22 @@ static ptrdiff_t length_of(const pe_attention_params *p, ptrdiff_t b) {
 
 /* ---- queries: rows to lanes, and back ---- */
 
+/* The queries of a tile as rows of a matrix of reals in the caller's memory, `first` its first: from one to the next
+ * in reals, or 0 where they are no such rows. */
+static ptrdiff_t row_lead(const pe_attention_job *job, const pe_view *v, const char *first) {
+    const ptrdiff_t head = v->stride[job->p->batch_ndim], row = v->stride[job->p->batch_ndim + 1], z = job->k->size;
+    const ptrdiff_t step = job->group == 1 ? row : head;
+    const bool even = job->group == 1 || row == job->group * head;
+    const bool reals = pe_itemsize(job->dtype) == z && step % z == 0 && (uintptr_t)first % (uintptr_t)z == 0;
+    return even && reals ? step / z : 0;
+}
+
+static bool is_sorted(int n, const double *t) {
+    bool sorted = true;
+    for (int i = 1; i < n; i++) sorted &= t[i - 1] <= t[i];
+    return sorted;
+}
+
 static void load_queries(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t head, pe_query_tile *tile,
                          const pe_attention_scratch *w) {
     const pe_attention_params *p = job->p;
@@ -92,17 +113,17 @@ static void load_queries(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t hea
     const ptrdiff_t clock = batch_offset(p, b, &p->q_clock), segments = batch_offset(p, b, &p->q_segments);
     tile->t_low = INFINITY, tile->t_high = -INFINITY;
     tile->segment_low = INT64_MAX, tile->segment_high = INT64_MIN;
+    const char *first = element(p, &p->q, q, head * job->group + tile->first % job->group, tile->first / job->group);
+    const ptrdiff_t lead = job->few || p->rotate ? 0 : row_lead(job, &p->q, first);
+    position_t position[PE_MAX_LANES];
     for (int lane = 0; lane < tile->used; lane++) {
         const ptrdiff_t r = tile->first + lane, m = r / job->group, h = head * job->group + r % job->group;
         char *row = w->rows + lane * p->D * k->size;
-        k->load_row(job->dtype, p->D, element(p, &p->q, q, h, m), row);
+        if (!lead) k->load_row(job->dtype, p->D, element(p, &p->q, q, h, m), row);
         const double t = p->t.data ? double_at(element(p, &p->t, t_batch, h, m)) : (double)(length - p->M + m);
-        if (p->rotate) {
-            double position[PE_MAX_POSITION_AXES] = {t};
-            for (int a = 0; p->q_turn[0].data && a < p->plan.axes; a++)
-                position[a] = double_at(element(p, &p->q_turn[a], batch_offset(p, b, &p->q_turn[a]), h, m));
-            turn(job, position, row, w);
-        }
+        position[lane][0] = t;
+        for (int a = 0; p->q_turn[0].data && a < p->plan.axes; a++)
+            position[lane][a] = double_at(element(p, &p->q_turn[a], batch_offset(p, b, &p->q_turn[a]), h, m));
         tile->t[lane] = t;
         tile->t_low = fmin(tile->t_low, t), tile->t_high = fmax(tile->t_high, t);
         if (p->slope.data) set_slope(job, tile->slope, lane, double_at(p->slope.data + h * p->slope.stride[nb]));
@@ -118,27 +139,32 @@ static void load_queries(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t hea
         tile->mask_at[lane] = mask + h * p->mask.stride[nb] + m * p->mask.stride[nb + 1];
         tile->bias_at[lane] = bias + h * p->bias.stride[nb] + m * p->bias.stride[nb + 1];
     }
+    if (p->rotate) turn(job, tile->used, position, w->rows, p->D * k->size, w->rows, w);
     /* the softcap is a tanh of plain units; otherwise scores are in log2 units from the start */
     const double factor = p->softcap > 0 ? p->scale / p->softcap : PE_LOG2E * p->scale;
     for (int lane = 0; lane < (job->few ? tile->used : k->lanes); lane++) {
         set_real(k, tile->reference, lane, -INFINITY);
         set_real(k, tile->sum, lane, 0);
     }
-    if (!job->few || job->parts > 1) memset(tile->out, 0, (size_t)(p->V * PE_LANE_BYTES));
+    tile->fresh = !job->few;
+    if (job->few && job->parts > 1) memset(tile->out, 0, (size_t)(p->V * PE_LANE_BYTES));
     if (job->few) {
-        k->transpose(1, tile->used * p->D, factor, w->rows, 0, tile->q, 1);
+        k->transpose(1, tile->used * p->D, factor, NULL, w->rows, 0, tile->q, 1);
         memset(w->few_out, 0, (size_t)(tile->used * p->V * k->size));
         return;
     }
     /* lanes without a query compute with zeros at a position of their neighbours, and are never stored */
     for (int lane = tile->used; lane < k->lanes; lane++) {
         tile->t[lane] = tile->t_high;
-        tile->clock[lane] = 0;
+        tile->clock[lane] = tile->clock[0];
         set_real(k, tile->slope, lane, 0);
         set_real(k, tile->rate, lane, 0);
     }
     if (tile->used < k->lanes) memset(tile->q, 0, (size_t)(p->D * PE_LANE_BYTES));
-    k->transpose(tile->used, p->D, factor, w->rows, p->D, tile->q, k->lanes);
+    k->transpose(tile->used, p->D, factor, NULL, lead ? first : w->rows, lead ? lead : p->D, tile->q, k->lanes);
+    tile->sorted = is_sorted(tile->used, tile->t);
+    tile->t_is_near = p->slope.data && k->shift_row(k->lanes, tile->t, tile->t[0], tile->near_t);
+    tile->clock_is_near = p->rate.data && k->shift_row(k->lanes, tile->clock, tile->clock[0], tile->near_clock);
 }
 
 /* What a lane's sums are multiplied by at the end, 1 / their weight and 0 where nothing was seen, and its lse. A sink
@@ -170,17 +196,17 @@ static void store_queries(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t he
         share[lane] = lane_share(job, head * job->group + (tile->first + lane) % job->group, tile, lane, &lse[lane]);
         set_real(k, tile->factor, lane, share[lane]);
     }
-    if (!rows) {
-        for (int lane = tile->used; lane < k->lanes; lane++) set_real(k, tile->factor, lane, 0);
-        k->rescale(p->V, ~(uint64_t)0 >> (64 - tile->vectors), tile->factor, tile->out);
-        k->transpose(p->V, tile->used, 1, tile->out, k->lanes, w->rows, p->V);
-    }
     const ptrdiff_t out = batch_offset(p, b, &p->out), lse_batch = batch_offset(p, b, &p->lse);
+    const ptrdiff_t first_m = tile->first / job->group, first_h = head * job->group + tile->first % job->group;
+    char *first = (char *)element(p, &p->out, out, first_h, first_m);
+    const ptrdiff_t lead = rows ? 0 : row_lead(job, &p->out, first);
+    char *to = lead ? first : w->rows;
+    if (!rows) k->transpose(p->V, tile->used, 1, tile->factor, tile->out, k->lanes, to, lead ? lead : p->V);
     for (int lane = 0; lane < tile->used; lane++) {
         const ptrdiff_t r = tile->first + lane, m = r / job->group, h = head * job->group + r % job->group;
         char *row = w->rows + lane * p->V * k->size;
-        if (rows) k->transpose(1, p->V, share[lane], w->few_out + lane * p->V * k->size, 0, row, 1);
-        k->store_row(job->dtype, p->V, row, (char *)element(p, &p->out, out, h, m));
+        if (rows) k->transpose(1, p->V, share[lane], NULL, w->few_out + lane * p->V * k->size, 0, row, 1);
+        if (!lead) k->store_row(job->dtype, p->V, row, (char *)element(p, &p->out, out, h, m));
         if (p->lse.data) set_real(k, (char *)element(p, &p->lse, lse_batch, h, m), 0, lse[lane]);
     }
 }
@@ -223,19 +249,21 @@ static void prepare_keys(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t hea
     keys->k_dtype = keys->v_dtype = job->dtype;
     if (!job->prepare) return;
     const pe_real_kernels *k = job->k;
+    const ptrdiff_t row_bytes = p->D * k->size;
+    const bool widen = k->size != pe_itemsize(job->dtype);
+    position_t position[KEYS];
     for (ptrdiff_t j = 0; j < keys->n; j++) {
-        char *row = w->rows + j * p->D * k->size;
-        k->load_row(job->dtype, p->D, keys->k + j * keys->k_stride, row);
-        if (!p->rotate) continue;
-        double position[PE_MAX_POSITION_AXES] = {keys->s[j]};
+        if (widen) k->load_row(job->dtype, p->D, keys->k + j * keys->k_stride, w->rows + j * row_bytes);
+        position[j][0] = keys->s[j];
         for (int a = 0; p->k_turn[0].data && a < p->plan.axes; a++)
-            position[a] = double_at(element(p, &p->k_turn[a], batch_offset(p, b, &p->k_turn[a]), key_head(job, head),
-                                            keys->first + j));
-        turn(job, position, row, w);
+            position[j][a] = double_at(element(p, &p->k_turn[a], batch_offset(p, b, &p->k_turn[a]),
+                                               key_head(job, head), keys->first + j));
     }
-    keys->k = w->rows, keys->k_stride = p->D * k->size;
+    if (p->rotate)
+        turn(job, (int)keys->n, position, widen ? w->rows : keys->k, widen ? row_bytes : keys->k_stride, w->rows, w);
+    keys->k = w->rows, keys->k_stride = row_bytes;
     keys->k_dtype = k->size == 8 ? PE_F64 : PE_F32;
-    if (job->few || k->size == pe_itemsize(job->dtype)) return;
+    if (job->few || !widen) return;
     for (ptrdiff_t j = 0; j < keys->n; j++)
         k->load_row(job->dtype, p->V, keys->v + j * keys->v_stride, w->values + j * p->V * k->size);
     keys->v = w->values, keys->v_stride = p->V * k->size;
@@ -270,14 +298,15 @@ static ptrdiff_t cut_scratch(const pe_attention_job *job, char *base, pe_attenti
     w->rows = take(at, KEYS * row * z);
     w->values = z != pe_itemsize(job->dtype) && !job->few ? take(at, KEYS * p->V * z) : NULL;
     w->scores = take(at, KEYS * PE_LANE_BYTES);
+    w->near = take(at, KEYS * z);
     w->few_out = job->few ? take(at, FEW * p->V * z) : NULL;
     if (p->bias.data) {
         w->bias_rows = take(at, KEYS * PE_LANE_BYTES);
         w->bias = take(at, KEYS * PE_LANE_BYTES);
     }
     if (p->rotate) {
-        w->cos = take(at, pe_padded(&p->plan) * z);
-        w->sin = take(at, pe_padded(&p->plan) * z);
+        w->cos = take(at, KEYS * pe_padded(&p->plan) * z);
+        w->sin = take(at, KEYS * pe_padded(&p->plan) * z);
     }
     for (int i = 0; i < job->tiles; i++) {
         pe_query_tile *t = &tiles[i];
@@ -288,6 +317,8 @@ static ptrdiff_t cut_scratch(const pe_attention_job *job, char *base, pe_attenti
         t->factor = take(at, PE_LANE_BYTES);
         t->slope = take(at, (job->few ? FEW : 1) * PE_LANE_BYTES);
         t->rate = take(at, (job->few ? FEW : 1) * PE_LANE_BYTES);
+        t->near_t = take(at, PE_LANE_BYTES);
+        t->near_clock = take(at, PE_LANE_BYTES);
         t->t = (double *)take(at, PE_MAX_LANES * (ptrdiff_t)sizeof(double));
         t->clock = (double *)take(at, PE_MAX_LANES * (ptrdiff_t)sizeof(double));
         t->segment = (int64_t *)take(at, PE_MAX_LANES * (ptrdiff_t)sizeof(int64_t));
@@ -361,8 +392,10 @@ static void attention_task(const void *context, ptrdiff_t task, void *scratch) {
             (job->few ? pe_attend_few : pe_attend_many)(job, &tiles[i], &keys, &w, &see);
         }
     }
+    for (int i = 0; i < n_tiles; i++)
+        if (tiles[i].fresh) memset(tiles[i].out, 0, (size_t)(p->V * PE_LANE_BYTES));
     if (job->few && n_tiles && job->parts > 1)
-        job->k->transpose(tiles->used, p->V, 1, w.few_out, p->V, tiles->out, job->k->lanes);
+        job->k->transpose(tiles->used, p->V, 1, NULL, w.few_out, p->V, tiles->out, job->k->lanes);
     if (job->parts == 1)
         for (int i = 0; i < n_tiles; i++) store_queries(job, b, h, &tiles[i], &w);
 }

@@ -30,6 +30,7 @@ typedef struct {
 typedef struct {
     ptrdiff_t first;   /* its first query among those of the key head */
     int used, vectors; /* lanes that hold a query; vectors that hold a lane */
+    bool fresh, sorted; /* out holds nothing yet; no t falls from a lane to the next */
     double t_low, t_high;
     int64_t segment_low, segment_high;
     /* (D, lanes) and (V, lanes); with few queries (used, D) and (used, V) while keys are walked */
@@ -37,6 +38,8 @@ typedef struct {
     char *reference, *sum, *factor; /* one real a lane */
     char *slope, *rate; /* one real a lane, in log2 units; with few queries a row of equal lanes each */
     double *t, *clock;
+    char *near_t, *near_clock; /* how far they are from lane 0, as reals ... */
+    bool t_is_near, clock_is_near; /* ... if that is exact */
     int64_t *segment;
     ptrdiff_t mask_at[PE_MAX_LANES], bias_at[PE_MAX_LANES];
 } pe_query_tile;
@@ -51,7 +54,7 @@ typedef struct {
 } pe_key_tile;
 
 typedef struct {
-    char *rows, *values, *scores, *bias_rows, *bias, *cos, *sin, *few_out;
+    char *rows, *values, *scores, *near, *bias_rows, *bias, *cos, *sin, *few_out;
 } pe_attention_scratch;
 
 /* What is visible: a word a key with a bit a lane (prefill), a word a query with a bit a key (decode). */

@@ -42,8 +42,8 @@ void pe_attend_few(const pe_attention_job *job, pe_query_tile *tile, const pe_ke
     for (int r = 0; r < rows; r++) { /* the keys are the lanes here */
         char *scores = w->scores + r * PE_LANE_BYTES;
         const ptrdiff_t at = r * PE_LANE_BYTES;
-        if (p->slope.data) k->slide(1, 0, vectors, keys->s, &tile->t[r], tile->slope + at, scores);
-        if (p->rate.data) k->slide(1, 0, vectors, keys->clock, &tile->clock[r], tile->rate + at, scores);
+        if (p->slope.data) k->slide(1, 0, vectors, keys->s, &tile->t[r], NULL, NULL, tile->slope + at, scores);
+        if (p->rate.data) k->slide(1, 0, vectors, keys->clock, &tile->clock[r], NULL, NULL, tile->rate + at, scores);
     }
     if (p->bias.data) {
         uint64_t all = ~(uint64_t)0;

@@ -82,9 +82,10 @@ typedef struct {
     /* near[j] = s[j] - origin; true when all are exact */
     bool (*shift_row)(ptrdiff_t n, const double *s, double origin, void *near);
 
-    /* dst[c][r] = factor * src[r][c]; leading sizes in reals. */
-    void (*transpose)(ptrdiff_t rows, ptrdiff_t columns, double factor, const void *src, ptrdiff_t src_lead, void *dst,
-                      ptrdiff_t dst_lead);
+    /* dst[c][r] = factor[c] * src[r][c], or the one factor that `same` is where factor is NULL; leading sizes in
+     * reals. */
+    void (*transpose)(ptrdiff_t rows, ptrdiff_t columns, double same, const void *factor, const void *src,
+                      ptrdiff_t src_lead, void *dst, ptrdiff_t dst_lead);
 
     /* ---- tiles: vectors first .. first + n - 1 of each row of `lanes` ---- */
 
@@ -101,8 +102,10 @@ typedef struct {
     /* no NaN, no infinity in rows x n reals */
     bool (*all_finite)(ptrdiff_t rows, ptrdiff_t n, const char *a, ptrdiff_t row_stride);
 
-    /* scores[j] += slope * -|s[j] - t|, the gap formed in float64 and rounded once; slope has one real a lane. */
-    void (*slide)(ptrdiff_t keys, int first, int n, const double *t, const double *s, const void *slope, void *scores);
+    /* scores[j] += slope * -|s[j] - t|, the gap formed in float64 and rounded once; slope has one real a lane. near_t
+     * and near_s, unless NULL, are t and s less one origin, exactly (shift_row): the same result at half the work. */
+    void (*slide)(ptrdiff_t keys, int first, int n, const double *t, const double *s, const void *near_t,
+                  const void *near_s, const void *slope, void *scores);
     /* scores += factor * bias; a bias of -inf clears the lane's bit. Anything else stays above -inf. */
     void (*add_bias)(ptrdiff_t keys, int first, int n, double factor, const void *bias, void *scores,
                      uint64_t *visible);

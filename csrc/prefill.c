@@ -10,6 +10,22 @@ static bool same_segment(const pe_query_tile *tile, const pe_key_tile *keys) {
            tile->segment_low == keys->segment_low;
 }
 
+/* The same as `within` where t never falls from a lane to the next: the lanes that see a key are a run, and both its
+ * ends move up with the keys. */
+static void see_sorted(const pe_attention_params *p, const pe_query_tile *tile, const pe_key_tile *keys,
+                       uint64_t *visible) {
+    const double *t = tile->t;
+    int from = 0, end = 0;
+    for (ptrdiff_t j = 0; j < keys->n; j++) {
+        const double s = keys->s[j];
+        if (j && s < keys->s[j - 1]) from = end = 0;
+        while (from < tile->used && t[from] - s < p->low) from++;
+        while (end < tile->used && (p->open ? t[end] - s < p->high : t[end] - s <= p->high)) end++;
+        const uint64_t before_end = end ? ~(uint64_t)0 >> (64 - end) : 0;
+        visible[j] &= from < 64 ? before_end & ~(uint64_t)0 << from : 0;
+    }
+}
+
 bool pe_see_many(const pe_attention_job *job, const pe_query_tile *tile, const pe_key_tile *keys, pe_visible *see) {
     const pe_attention_params *p = job->p;
     see->partly = false;
@@ -17,7 +33,8 @@ bool pe_see_many(const pe_attention_job *job, const pe_query_tile *tile, const p
     const pe_share share = pe_share_of(p, tile->t_low, tile->t_high, keys);
     if (share == PE_NONE) return false;
     if (share == PE_SOME) {
-        job->k->within(keys->n, 0, tile->vectors, tile->t, keys->s, p->low, p->high, p->open, see->bits);
+        if (tile->sorted) see_sorted(p, tile, keys, see->bits);
+        else job->k->within(keys->n, 0, tile->vectors, tile->t, keys->s, p->low, p->high, p->open, see->bits);
         see->partly = true;
     }
     if (p->q_segments.data && !same_segment(tile, keys)) {
@@ -82,11 +99,19 @@ static void add_bias(const pe_attention_job *job, const pe_query_tile *tile, con
     for (int lane = 0; lane < tile->used; lane++)
         pe_load_bias(job, tile, lane, keys, w->bias_rows + lane * PE_TILE_KEYS * k->size);
     if (tile->used < k->lanes) memset(w->bias, 0, PE_TILE_KEYS * PE_LANE_BYTES);
-    k->transpose(tile->used, keys->n, 1, w->bias_rows, PE_TILE_KEYS, w->bias, k->lanes);
+    k->transpose(tile->used, keys->n, 1, NULL, w->bias_rows, PE_TILE_KEYS, w->bias, k->lanes);
     k->add_bias(keys->n, 0, tile->vectors, PE_LOG2E, w->bias, w->scores, see->bits);
     uint64_t all = ~(uint64_t)0;
     for (ptrdiff_t j = 0; j < keys->n; j++) all &= see->bits[j];
     see->partly |= all != ~(uint64_t)0;
+}
+
+/* Penalties by distance, of positions t and s or of clocks. */
+static void slide(const pe_attention_job *job, const pe_query_tile *tile, ptrdiff_t n, const double *t, const double *s,
+                  const char *near_t, const char *slope, const pe_attention_scratch *w) {
+    const pe_real_kernels *k = job->k;
+    const bool near = near_t && k->shift_row(n, s, t[0], w->near);
+    k->slide(n, 0, tile->vectors, t, s, near ? near_t : NULL, near ? w->near : NULL, slope, w->scores);
 }
 
 void pe_attend_many(const pe_attention_job *job, pe_query_tile *tile, const pe_key_tile *keys,
@@ -104,8 +129,10 @@ void pe_attend_many(const pe_attention_job *job, pe_query_tile *tile, const pe_k
                     w->scores + j * PE_LANE_BYTES, first, vectors - first, false);
     }
     if (p->softcap > 0) k->cap(n, 0, vectors, PE_LOG2E * p->softcap, w->scores);
-    if (p->slope.data) k->slide(n, 0, vectors, tile->t, keys->s, tile->slope, w->scores);
-    if (p->rate.data) k->slide(n, 0, vectors, tile->clock, keys->clock, tile->rate, w->scores);
+    if (p->slope.data)
+        slide(job, tile, n, tile->t, keys->s, tile->t_is_near ? tile->near_t : NULL, tile->slope, w);
+    if (p->rate.data)
+        slide(job, tile, n, tile->clock, keys->clock, tile->clock_is_near ? tile->near_clock : NULL, tile->rate, w);
     if (p->bias.data) {
         add_bias(job, tile, keys, w, see);
         find_runs(job, tile, keys, see, runs);
@@ -117,9 +144,14 @@ void pe_attend_many(const pe_attention_job *job, pe_query_tile *tile, const pe_k
     }
 
     const uint64_t moved = weigh_scores(k, tile, n, runs, w->scores);
-    if (moved) k->rescale(p->V, moved, tile->factor, tile->out);
-
     const bool choose = see->partly && !k->all_finite(n, p->V, keys->v, keys->v_stride);
+    bool add = !tile->fresh;
+    tile->fresh = false;
+    if (add && moved) k->rescale(p->V, moved, tile->factor, tile->out);
+    if (!add && (choose || runs[0] > 0)) { /* otherwise the first run writes every vector */
+        memset(tile->out, 0, (size_t)(p->V * PE_LANE_BYTES));
+        add = true;
+    }
     for (ptrdiff_t j = 0, end; j < n; j = end) {
         const int first = runs[j / RUN];
         end = run_end(runs, j, n);
@@ -129,6 +161,6 @@ void pe_attend_many(const pe_attention_job *job, pe_query_tile *tile, const pe_k
                                 vectors - first, see->bits + j);
         else
             k->multiply(p->V, end - j, values, k->size, keys->v_stride, weights, tile->out, first, vectors - first,
-                        true);
+                        add || j > 0);
     }
 }

@@ -97,14 +97,16 @@ static void load_row(const job_t *job, ptrdiff_t n, const char *at, ptrdiff_t st
 static void load_rows(const walk_t *walk, const chunk_t *c, const char *head, ptrdiff_t stride, int from, int n) {
     const job_t *job = walk->job;
     const pe_retention_params *p = job->p;
-    const ptrdiff_t row_bytes = p->D * job->k->size, angles = job->padded * job->k->size;
+    const ptrdiff_t row_bytes = p->D * job->k->size;
     for (int i = 0; i < n; i++) {
         char *row = walk->w.rows + i * row_bytes;
         load_row(job, p->D, head + (c->first + from + i) * stride, stride, row);
-        const ptrdiff_t angle = (from + i) * angles;
-        row += p->plan.offset * job->k->size;
-        if (p->rotate) pe_turn_row(job->k, &p->plan, row, walk->w.cos + angle, walk->w.sin + angle, row);
     }
+    char *rows = walk->w.rows;
+    const ptrdiff_t angle = from * job->padded * job->k->size;
+    if (p->rotate)
+        pe_turn_rows(job->k, &p->plan, p->D, n, rows, row_bytes, walk->w.cos + angle, walk->w.sin + angle, rows,
+                     row_bytes);
 }
 
 static void make_angles(const walk_t *walk, const chunk_t *c) {
@@ -139,7 +141,7 @@ static void load_chunk(const walk_t *walk, chunk_t *c) {
     for (int j = 0; j < c->n; j += ROWS) {
         const int n = c->n - j < ROWS ? c->n - j : ROWS;
         load_rows(walk, c, keys, p->k.stride[nb + 1], j, n);
-        k->transpose(n, p->D, 1, walk->w.rows, p->D, walk->w.keys + j * k->size, k->lanes);
+        k->transpose(n, p->D, 1, NULL, walk->w.rows, p->D, walk->w.keys + j * k->size, k->lanes);
     }
     const char *values = batch_at(p, walk->b, &p->v) + walk->kv * p->v.stride[nb];
     values += walk->column * pe_itemsize(job->dtype);

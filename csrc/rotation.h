@@ -19,13 +19,16 @@ static inline ptrdiff_t pe_padded(const pe_plan *plan) {
     return (plan->planes + PE_ANGLE_PAD - 1) / PE_ANGLE_PAD * PE_ANGLE_PAD;
 }
 
-/* the 2L turned reals of a row, x, into out (which may be x) */
-static inline void pe_turn_row(const pe_real_kernels *k, const pe_plan *plan, const char *x, const char *cos,
-                               const char *sin, char *out) {
-    const pe_turned row = {.dtype = k->size == 8 ? PE_F64 : PE_F32, .rows = 1, .planes = plan->planes,
-                           .blocks = plan->blocks, .half = plan->half, .x = x, .cos = cos, .sin = sin,
-                           .out = out};
-    k->rotate(&row);
+/* Rows of D reals turned by their angles, from x to out (which may be x); steps in bytes. */
+static inline void pe_turn_rows(const pe_real_kernels *k, const pe_plan *plan, ptrdiff_t D, ptrdiff_t rows,
+                                const char *x, ptrdiff_t x_step, const char *cos, const char *sin, char *out,
+                                ptrdiff_t out_step) {
+    const pe_turned turned = {.dtype = k->size == 8 ? PE_F64 : PE_F32, .rows = rows, .planes = plan->planes,
+                              .before = plan->offset * k->size, .after = (D - pe_turned_end(plan)) * k->size,
+                              .ahead = rows, .blocks = plan->blocks, .half = plan->half, .x = x, .cos = cos,
+                              .sin = sin, .out = out, .x_step = x_step, .angle_step = pe_padded(plan) * k->size,
+                              .out_step = out_step};
+    k->rotate(&turned);
 }
 
 #endif

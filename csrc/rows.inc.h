@@ -199,20 +199,22 @@ static void FN(sincos_row)(const pe_turns *turns, const double *position, void *
     }
 }
 
-static void FN(transpose)(ptrdiff_t rows, ptrdiff_t columns, double factor, const void *src, ptrdiff_t src_lead,
-                          void *dst, ptrdiff_t dst_lead) {
+static void FN(transpose)(ptrdiff_t rows, ptrdiff_t columns, double same, const void *factor, const void *src,
+                          ptrdiff_t src_lead, void *dst, ptrdiff_t dst_lead) {
     enum { B = BLOCK };
-    const REAL *from = src, scale = (REAL)factor;
+    const REAL *from = src, *each = factor, one = (REAL)same;
     REAL *to = dst;
-    if (rows == 1 && dst_lead == 1) { /* a row stays one */
-        for (ptrdiff_t c = 0; c < columns; c++) to[c] = scale * from[c];
+    if (rows == 1 && dst_lead == 1 && !each) { /* a row stays one */
+        for (ptrdiff_t c = 0; c < columns; c++) to[c] = one * from[c];
         return;
     }
     const ptrdiff_t whole_rows = rows / B * B, whole_columns = columns / B * B;
-    for (ptrdiff_t r = 0; r < whole_rows; r += B)
-        for (ptrdiff_t c = 0; c < whole_columns; c += B)
-            v(transpose_block)(from + r * src_lead + c, src_lead, to + c * dst_lead + r, dst_lead, scale);
+    for (ptrdiff_t c = 0; c < whole_columns; c += B) {
+        const CONCAT(block, R) f = each ? v(block_load)(each + c) : v(block_set1)(one);
+        for (ptrdiff_t r = 0; r < whole_rows; r += B)
+            v(transpose_block)(from + r * src_lead + c, src_lead, to + c * dst_lead + r, dst_lead, f);
+    }
     for (ptrdiff_t r = 0; r < rows; r++)
         for (ptrdiff_t c = r < whole_rows ? whole_columns : 0; c < columns; c++)
-            to[c * dst_lead + r] = scale * from[r * src_lead + c];
+            to[c * dst_lead + r] = (each ? each[c] : one) * from[r * src_lead + c];
 }

@@ -11,6 +11,7 @@
 #define EACH_COLUMN(DO, r) DO(r, 0) DO(r, 1)
 #endif
 #define ONE_COLUMN(DO, r) DO(r, 0)
+#define ROWS_8(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7)
 #define ROWS_6(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5)
 #define ROWS_4(DO) DO(0) DO(1) DO(2) DO(3)
 #define ROWS_2(DO) DO(0) DO(1)
@@ -53,7 +54,8 @@ MULTIPLY_BLOCK(wide_2, ROWS_2)
 MULTIPLY_BLOCK(wide_1, ROWS_1)
 #undef COLUMN_SET
 #define COLUMN_SET ONE_COLUMN
-MULTIPLY_BLOCK(thin_6, ROWS_6)
+MULTIPLY_BLOCK(thin_8, ROWS_8)
+MULTIPLY_BLOCK(thin_4, ROWS_4)
 MULTIPLY_BLOCK(thin_1, ROWS_1)
 #undef COLUMN_SET
 
@@ -74,8 +76,10 @@ static void FN(multiply)(ptrdiff_t rows, ptrdiff_t inner, const char *a, ptrdiff
                 FN(wide_1)(inner, a + r * row_stride, row_stride, inner_stride, from, out + r * LANES, add);
             vector += COLUMNS;
         } else {
-            for (; r + 6 <= rows; r += 6)
-                FN(thin_6)(inner, a + r * row_stride, row_stride, inner_stride, from, out + r * LANES, add);
+            for (; r + 8 <= rows; r += 8)
+                FN(thin_8)(inner, a + r * row_stride, row_stride, inner_stride, from, out + r * LANES, add);
+            for (; r + 4 <= rows; r += 4)
+                FN(thin_4)(inner, a + r * row_stride, row_stride, inner_stride, from, out + r * LANES, add);
             for (; r < rows; r++)
                 FN(thin_1)(inner, a + r * row_stride, row_stride, inner_stride, from, out + r * LANES, add);
             vector++;
@@ -99,15 +103,22 @@ static void FN(multiply_visible)(ptrdiff_t rows, ptrdiff_t inner, const char *a,
         }
 }
 
-static void FN(slide)(ptrdiff_t keys, int first, int n, const double *t, const double *s, const void *slope,
-                      void *scores) {
+INLINE void FN(slide_as)(bool near, ptrdiff_t keys, const double *t, const double *s, const REAL *near_t,
+                         const REAL *near_s, V slope, REAL *score) {
+    const V here = near ? v(load)(near_t) : slope;
+    for (ptrdiff_t j = 0; j < keys; j++, score += LANES) {
+        const V gap = near ? v(sub)(here, v(set1)(near_s[j])) : v(difference)(t, set1_f64(s[j]));
+        v(store)(score, v(fma)(slope, v(abs)(gap), v(load)(score)));
+    }
+}
+
+static void FN(slide)(ptrdiff_t keys, int first, int n, const double *t, const double *s, const void *near_t,
+                      const void *near_s, const void *slope, void *scores) {
     for (int vector = first; vector < first + n; vector++) {
-        const V slopes = v(load)((const REAL *)slope + vector * W);
+        const V fall = v(sub)(v(zero)(), v(load)((const REAL *)slope + vector * W));
         REAL *score = (REAL *)scores + vector * W;
-        for (ptrdiff_t j = 0; j < keys; j++, score += LANES) {
-            V gap = v(difference)(t + vector * W, set1_f64(s[j]));
-            v(store)(score, v(fma)(slopes, v(min)(gap, v(sub)(v(zero)(), gap)), v(load)(score)));
-        }
+        if (near_t) FN(slide_as)(true, keys, t, s, (const REAL *)near_t + vector * W, near_s, fall, score);
+        else FN(slide_as)(false, keys, t + vector * W, s, NULL, NULL, fall, score);
     }
 }
 
@@ -159,23 +170,22 @@ static void FN(hide)(ptrdiff_t keys, int first, int n, const uint64_t *visible, 
         }
 }
 
-/* x - x is 0 for a finite x and NaN otherwise. */
+/* 0 x is 0 for a finite x and NaN otherwise. Four chains of sums: one alone waits for itself. */
 static bool FN(all_finite)(ptrdiff_t rows, ptrdiff_t n, const char *a, ptrdiff_t row_stride) {
-    V sum = v(zero)();
+    const V zero = v(zero)();
+    V sum[4] = {zero, zero, zero, zero};
     for (ptrdiff_t r = 0; r < rows; r++) {
         const char *row = a + r * row_stride;
         ptrdiff_t i = 0;
-        for (; i + W <= n; i += W) {
-            V x = v(load)(row + i * (ptrdiff_t)sizeof(REAL));
-            sum = v(add)(sum, v(sub)(x, x));
-        }
-        if (i < n) {
-            V x = v(load_n)(row + i * (ptrdiff_t)sizeof(REAL), TAIL(n, W));
-            sum = v(add)(sum, v(sub)(x, x));
-        }
+        for (; i + 4 * W <= n; i += 4 * W)
+            for (int part = 0; part < 4; part++)
+                sum[part] = v(fma)(zero, v(load)(row + (i + part * W) * (ptrdiff_t)sizeof(REAL)), sum[part]);
+        for (; i + W <= n; i += W) sum[0] = v(fma)(zero, v(load)(row + i * (ptrdiff_t)sizeof(REAL)), sum[0]);
+        if (i < n) sum[1] = v(fma)(zero, v(load_n)(row + i * (ptrdiff_t)sizeof(REAL), TAIL(n, W)), sum[1]);
     }
-    const uint64_t all = W == 64 ? ~(uint64_t)0 : ((uint64_t)1 << W) - 1;
-    return v(to_bits)(v(ge)(sum, v(zero)())) == all;
+    const V all = v(add)(v(add)(sum[0], sum[1]), v(add)(sum[2], sum[3]));
+    const uint64_t every = W == 64 ? ~(uint64_t)0 : ((uint64_t)1 << W) - 1;
+    return v(to_bits)(v(ge)(all, zero)) == every;
 }
 
 /* Stands in for -inf as a reference, so that -inf - reference is -inf and never NaN. */

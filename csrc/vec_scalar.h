@@ -72,14 +72,19 @@ static inline double scale2_f64(double a, double n) {
 
 #define BLOCK_f32 1
 #define BLOCK_f64 1
-static inline void transpose_block_f32(const float *src, ptrdiff_t lead, float *dst, ptrdiff_t dst_lead, float factor) {
+typedef float block_f32;
+typedef double block_f64;
+static inline float block_set1_f32(float x) { return x; }
+static inline double block_set1_f64(double x) { return x; }
+static inline float block_load_f32(const float *p) { return *p; }
+static inline double block_load_f64(const double *p) { return *p; }
+static inline void transpose_block_f32(const float *src, ptrdiff_t lead, float *dst, ptrdiff_t dst_lead, float f) {
     (void)lead, (void)dst_lead;
-    *dst = factor * *src;
+    *dst = f * *src;
 }
-static inline void transpose_block_f64(const double *src, ptrdiff_t lead, double *dst, ptrdiff_t dst_lead,
-                                       double factor) {
+static inline void transpose_block_f64(const double *src, ptrdiff_t lead, double *dst, ptrdiff_t dst_lead, double f) {
     (void)lead, (void)dst_lead;
-    *dst = factor * *src;
+    *dst = f * *src;
 }
 
 static inline float total_f32(float a) { return a; }

@@ -2,10 +2,17 @@
 #define BLOCK_f32 8
 #define BLOCK_f64 4
 
-/* dst[c][r] = factor * src[r][c] for one block; leading sizes in elements */
-static inline void transpose_block_f32(const float *src, ptrdiff_t lead, float *dst, ptrdiff_t dst_lead, float factor) {
+/* factors of a block's columns: one for all, or one each */
+typedef __m256 block_f32;
+typedef __m256d block_f64;
+static inline block_f32 block_set1_f32(float x) { return _mm256_set1_ps(x); }
+static inline block_f64 block_set1_f64(double x) { return _mm256_set1_pd(x); }
+static inline block_f32 block_load_f32(const float *p) { return _mm256_loadu_ps(p); }
+static inline block_f64 block_load_f64(const double *p) { return _mm256_loadu_pd(p); }
+
+/* dst[c][r] = f[c] * src[r][c] for one block; leading sizes in elements */
+static inline void transpose_block_f32(const float *src, ptrdiff_t lead, float *dst, ptrdiff_t dst_lead, block_f32 f) {
     __m256 a[8], b[8];
-    const __m256 f = _mm256_set1_ps(factor);
     for (int i = 0; i < 8; i++) a[i] = _mm256_mul_ps(f, _mm256_loadu_ps(src + i * lead));
     for (int i = 0; i < 8; i += 2) {
         b[i] = _mm256_unpacklo_ps(a[i], a[i + 1]);
@@ -24,9 +31,8 @@ static inline void transpose_block_f32(const float *src, ptrdiff_t lead, float *
 }
 
 static inline void transpose_block_f64(const double *src, ptrdiff_t lead, double *dst, ptrdiff_t dst_lead,
-                                       double factor) {
+                                       block_f64 f) {
     __m256d a[4], b[4];
-    const __m256d f = _mm256_set1_pd(factor);
     for (int i = 0; i < 4; i++) a[i] = _mm256_mul_pd(f, _mm256_loadu_pd(src + i * lead));
     for (int i = 0; i < 4; i += 2) {
         b[i] = _mm256_unpacklo_pd(a[i], a[i + 1]);
