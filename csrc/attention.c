@@ -23,27 +23,6 @@
 #define FAR_KEYS 16 /* keys a step then, in a long cache: both streams are foreseen if K and V take turns often; turns
                        * within longer steps, V a step behind K, were a third slower */
 
-static ptrdiff_t batch_offset(const pe_attention_params *p, ptrdiff_t index, const pe_view *v) {
-    ptrdiff_t at = 0;
-    for (int i = p->batch_ndim - 1; v->data && i >= 0; i--) {
-        at += index % p->batch[i] * v->stride[i];
-        index /= p->batch[i];
-    }
-    return at;
-}
-
-static double double_at(const char *at) {
-    double x;
-    memcpy(&x, at, sizeof x);
-    return x;
-}
-
-static int64_t int_at(const char *at) {
-    int64_t x;
-    memcpy(&x, at, sizeof x);
-    return x;
-}
-
 static double get_real(const pe_real_kernels *k, const char *reals, ptrdiff_t i) {
     return k->size == 8 ? ((const double *)reals)[i] : (double)((const float *)reals)[i];
 }
@@ -72,17 +51,15 @@ static void turn(const pe_attention_job *job, int rows, const position_t *positi
     pe_turn_rows(job->k, plan, D, rows, x, x_step, w->cos, w->sin, out, D * job->k->size);
 }
 
-/* Where element (head, row) of the batch's part begins in a view whose axes after the batch are head, row. */
-static const char *element(const pe_attention_params *p, const pe_view *v, ptrdiff_t batch, ptrdiff_t h,
-                           ptrdiff_t row) {
-    return v->data + batch + h * v->stride[p->batch_ndim] + row * v->stride[p->batch_ndim + 1];
-}
-
 /* the key head that query heads of `head` read */
 static ptrdiff_t key_head(const pe_attention_job *job, ptrdiff_t head) { return head / (job->heads / job->p->K); }
 
-static ptrdiff_t length_of(const pe_attention_params *p, ptrdiff_t b) {
-    return p->lengths.data ? (ptrdiff_t)int_at(p->lengths.data + batch_offset(p, b, &p->lengths)) : p->N;
+/* The query in a lane and its head. */
+static ptrdiff_t query_at(const pe_attention_job *job, const pe_query_tile *tile, int lane, ptrdiff_t head,
+                          ptrdiff_t *h) {
+    const ptrdiff_t r = tile->first + lane, i = r / job->group;
+    *h = head * job->group + r % job->group;
+    return tile->order ? tile->order[i] : i;
 }
 
 /* ---- queries: rows to lanes, and back ---- */
@@ -108,31 +85,34 @@ static void load_queries(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t hea
     const pe_attention_params *p = job->p;
     const pe_real_kernels *k = job->k;
     const int nb = p->batch_ndim;
-    const ptrdiff_t q = batch_offset(p, b, &p->q), mask = batch_offset(p, b, &p->mask);
-    const ptrdiff_t bias = batch_offset(p, b, &p->bias), t_batch = batch_offset(p, b, &p->t), length = length_of(p, b);
-    const ptrdiff_t clock = batch_offset(p, b, &p->q_clock), segments = batch_offset(p, b, &p->q_segments);
+    const ptrdiff_t q = pe_batch_offset(p, b, &p->q), mask = pe_batch_offset(p, b, &p->mask);
+    const ptrdiff_t bias = pe_batch_offset(p, b, &p->bias), t_batch = pe_batch_offset(p, b, &p->t);
+    const ptrdiff_t length = pe_length_of(p, b);
+    const ptrdiff_t clock = pe_batch_offset(p, b, &p->q_clock), segments = pe_batch_offset(p, b, &p->q_segments);
     tile->t_low = INFINITY, tile->t_high = -INFINITY;
     tile->segment_low = INT64_MAX, tile->segment_high = INT64_MIN;
-    const char *first = element(p, &p->q, q, head * job->group + tile->first % job->group, tile->first / job->group);
-    const ptrdiff_t lead = job->few || p->rotate ? 0 : row_lead(job, &p->q, first);
+    ptrdiff_t h, m = query_at(job, tile, 0, head, &h);
+    const char *first = pe_element(p, &p->q, q, h, m);
+    const ptrdiff_t lead = job->few || p->rotate || tile->order ? 0 : row_lead(job, &p->q, first);
     position_t position[PE_MAX_LANES];
     for (int lane = 0; lane < tile->used; lane++) {
-        const ptrdiff_t r = tile->first + lane, m = r / job->group, h = head * job->group + r % job->group;
         char *row = w->rows + lane * p->D * k->size;
-        if (!lead) k->load_row(job->dtype, p->D, element(p, &p->q, q, h, m), row);
-        const double t = p->t.data ? double_at(element(p, &p->t, t_batch, h, m)) : (double)(length - p->M + m);
+        m = query_at(job, tile, lane, head, &h);
+        if (!lead) k->load_row(job->dtype, p->D, pe_element(p, &p->q, q, h, m), row);
+        const double t = p->t.data ? pe_double_read(pe_element(p, &p->t, t_batch, h, m)) : (double)(length - p->M + m);
         position[lane][0] = t;
         for (int a = 0; p->q_turn[0].data && a < p->plan.axes; a++)
-            position[lane][a] = double_at(element(p, &p->q_turn[a], batch_offset(p, b, &p->q_turn[a]), h, m));
+            position[lane][a] =
+                pe_double_read(pe_element(p, &p->q_turn[a], pe_batch_offset(p, b, &p->q_turn[a]), h, m));
         tile->t[lane] = t;
         tile->t_low = fmin(tile->t_low, t), tile->t_high = fmax(tile->t_high, t);
-        if (p->slope.data) set_slope(job, tile->slope, lane, double_at(p->slope.data + h * p->slope.stride[nb]));
+        if (p->slope.data) set_slope(job, tile->slope, lane, pe_double_read(p->slope.data + h * p->slope.stride[nb]));
         if (p->rate.data) {
-            set_slope(job, tile->rate, lane, double_at(p->rate.data + h * p->rate.stride[nb]));
-            tile->clock[lane] = double_at(element(p, &p->q_clock, clock, h, m));
+            set_slope(job, tile->rate, lane, pe_double_read(p->rate.data + h * p->rate.stride[nb]));
+            tile->clock[lane] = pe_double_read(pe_element(p, &p->q_clock, clock, h, m));
         }
         if (p->q_segments.data) {
-            const int64_t segment = tile->segment[lane] = int_at(element(p, &p->q_segments, segments, h, m));
+            const int64_t segment = tile->segment[lane] = pe_int_read(pe_element(p, &p->q_segments, segments, h, m));
             if (segment < tile->segment_low) tile->segment_low = segment;
             if (segment > tile->segment_high) tile->segment_high = segment;
         }
@@ -173,7 +153,7 @@ static double lane_share(const pe_attention_job *job, ptrdiff_t h, const pe_quer
     const pe_attention_params *p = job->p;
     double reference = get_real(job->k, tile->reference, lane), sum = get_real(job->k, tile->sum, lane), shrink = 1;
     double natural = M_LN2 * reference;
-    const double sink = p->sinks.data ? double_at(p->sinks.data + h * p->sinks.stride[p->batch_ndim]) : -INFINITY;
+    const double sink = p->sinks.data ? pe_double_read(p->sinks.data + h * p->sinks.stride[p->batch_ndim]) : -INFINITY;
     if (sink > -INFINITY) {
         if (PE_LOG2E * sink > reference) {
             shrink = exp2(reference - PE_LOG2E * sink);
@@ -196,18 +176,18 @@ static void store_queries(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t he
         share[lane] = lane_share(job, head * job->group + (tile->first + lane) % job->group, tile, lane, &lse[lane]);
         set_real(k, tile->factor, lane, share[lane]);
     }
-    const ptrdiff_t out = batch_offset(p, b, &p->out), lse_batch = batch_offset(p, b, &p->lse);
-    const ptrdiff_t first_m = tile->first / job->group, first_h = head * job->group + tile->first % job->group;
-    char *first = (char *)element(p, &p->out, out, first_h, first_m);
-    const ptrdiff_t lead = rows ? 0 : row_lead(job, &p->out, first);
+    const ptrdiff_t out = pe_batch_offset(p, b, &p->out), lse_batch = pe_batch_offset(p, b, &p->lse);
+    ptrdiff_t h, m = query_at(job, tile, 0, head, &h);
+    char *first = (char *)pe_element(p, &p->out, out, h, m);
+    const ptrdiff_t lead = rows || tile->order ? 0 : row_lead(job, &p->out, first);
     char *to = lead ? first : w->rows;
     if (!rows) k->transpose(p->V, tile->used, 1, tile->factor, tile->out, k->lanes, to, lead ? lead : p->V);
     for (int lane = 0; lane < tile->used; lane++) {
-        const ptrdiff_t r = tile->first + lane, m = r / job->group, h = head * job->group + r % job->group;
         char *row = w->rows + lane * p->V * k->size;
+        m = query_at(job, tile, lane, head, &h);
         if (rows) k->transpose(1, p->V, share[lane], NULL, w->few_out + lane * p->V * k->size, 0, row, 1);
-        if (!lead) k->store_row(job->dtype, p->V, row, (char *)element(p, &p->out, out, h, m));
-        if (p->lse.data) set_real(k, (char *)element(p, &p->lse, lse_batch, h, m), 0, lse[lane]);
+        if (!lead) k->store_row(job->dtype, p->V, row, (char *)pe_element(p, &p->out, out, h, m));
+        if (p->lse.data) set_real(k, (char *)pe_element(p, &p->lse, lse_batch, h, m), 0, lse[lane]);
     }
 }
 
@@ -217,8 +197,9 @@ static void store_queries(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t he
 static void read_keys(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t head, pe_key_tile *keys) {
     const pe_attention_params *p = job->p;
     const ptrdiff_t kv = key_head(job, head), j0 = keys->first;
-    const ptrdiff_t s_batch = p->s.data ? batch_offset(p, b, &p->s) : 0;
-    const ptrdiff_t segments = p->k_segments.data ? batch_offset(p, b, &p->k_segments) : 0;
+    const ptrdiff_t s_batch = p->s.data ? pe_batch_offset(p, b, &p->s) : 0;
+    const ptrdiff_t segments = p->k_segments.data ? pe_batch_offset(p, b, &p->k_segments) : 0;
+    const ptrdiff_t clock = p->rate.data ? pe_batch_offset(p, b, &p->k_clock) : 0;
     keys->s_low = INFINITY, keys->s_high = -INFINITY;
     keys->segment_low = INT64_MAX, keys->segment_high = INT64_MIN;
     if (!p->s.data) {
@@ -226,46 +207,55 @@ static void read_keys(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t head, 
         for (int j = 0; j < keys->n; j++) keys->s[j] = keys->s_low + j;
     }
     for (ptrdiff_t j = 0; p->s.data && j < keys->n; j++) {
-        const double s = keys->s[j] = double_at(element(p, &p->s, s_batch, kv, j0 + j));
+        const double s = keys->s[j] = pe_double_read(pe_element(p, &p->s, s_batch, kv, pe_key_at(keys, j)));
         keys->s_low = s < keys->s_low ? s : keys->s_low;
         keys->s_high = s > keys->s_high ? s : keys->s_high;
     }
     for (ptrdiff_t j = 0; p->rate.data && j < keys->n; j++)
-        keys->clock[j] = double_at(element(p, &p->k_clock, batch_offset(p, b, &p->k_clock), head * job->group, j0 + j));
+        keys->clock[j] = pe_double_read(pe_element(p, &p->k_clock, clock, head * job->group, pe_key_at(keys, j)));
     for (ptrdiff_t j = 0; p->k_segments.data && j < keys->n; j++) {
-        const int64_t segment = keys->segment[j] = int_at(element(p, &p->k_segments, segments, kv, j0 + j));
+        const int64_t segment = pe_int_read(pe_element(p, &p->k_segments, segments, kv, pe_key_at(keys, j)));
+        keys->segment[j] = segment;
         if (segment < keys->segment_low) keys->segment_low = segment;
         if (segment > keys->segment_high) keys->segment_high = segment;
     }
+}
+
+/* Rows of K or V of a key tile in their order, widened. */
+static void gather_rows(const pe_attention_job *job, const pe_key_tile *keys, ptrdiff_t width, const char *rows,
+                        ptrdiff_t stride, char *to) {
+    for (ptrdiff_t j = 0; j < keys->n; j++)
+        job->k->load_row(job->dtype, width, rows + pe_key_at(keys, j) * stride, to + j * width * job->k->size);
 }
 
 static void prepare_keys(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t head, const char *k_rows,
                          const char *v_rows, pe_key_tile *keys, const pe_attention_scratch *w) {
     const pe_attention_params *p = job->p;
     const int axis = p->batch_ndim + 1;
-    keys->k_stride = p->k.stride[axis], keys->v_stride = p->v.stride[axis];
-    keys->k = k_rows + keys->first * keys->k_stride;
-    keys->v = v_rows + keys->first * keys->v_stride;
+    const ptrdiff_t k_stride = p->k.stride[axis], v_stride = p->v.stride[axis];
+    keys->k_stride = k_stride, keys->v_stride = v_stride;
+    keys->k = k_rows + keys->first * k_stride;
+    keys->v = v_rows + keys->first * v_stride;
     keys->k_dtype = keys->v_dtype = job->dtype;
     if (!job->prepare) return;
     const pe_real_kernels *k = job->k;
     const ptrdiff_t row_bytes = p->D * k->size;
-    const bool widen = k->size != pe_itemsize(job->dtype);
-    position_t position[KEYS];
-    for (ptrdiff_t j = 0; j < keys->n; j++) {
-        if (widen) k->load_row(job->dtype, p->D, keys->k + j * keys->k_stride, w->rows + j * row_bytes);
-        position[j][0] = keys->s[j];
-        for (int a = 0; p->k_turn[0].data && a < p->plan.axes; a++)
-            position[j][a] = double_at(element(p, &p->k_turn[a], batch_offset(p, b, &p->k_turn[a]),
-                                               key_head(job, head), keys->first + j));
+    const bool gather = keys->order || k->size != pe_itemsize(job->dtype);
+    if (gather) gather_rows(job, keys, p->D, k_rows, k_stride, w->rows);
+    if (p->rotate) {
+        position_t position[KEYS];
+        for (ptrdiff_t j = 0; j < keys->n; j++) position[j][0] = keys->s[j];
+        for (int a = 0; p->k_turn[0].data && a < p->plan.axes; a++) {
+            const ptrdiff_t batch = pe_batch_offset(p, b, &p->k_turn[a]), kv = key_head(job, head);
+            for (ptrdiff_t j = 0; j < keys->n; j++)
+                position[j][a] = pe_double_read(pe_element(p, &p->k_turn[a], batch, kv, pe_key_at(keys, j)));
+        }
+        turn(job, (int)keys->n, position, gather ? w->rows : keys->k, gather ? row_bytes : k_stride, w->rows, w);
     }
-    if (p->rotate)
-        turn(job, (int)keys->n, position, widen ? w->rows : keys->k, widen ? row_bytes : keys->k_stride, w->rows, w);
     keys->k = w->rows, keys->k_stride = row_bytes;
     keys->k_dtype = k->size == 8 ? PE_F64 : PE_F32;
-    if (job->few || !widen) return;
-    for (ptrdiff_t j = 0; j < keys->n; j++)
-        k->load_row(job->dtype, p->V, keys->v + j * keys->v_stride, w->values + j * p->V * k->size);
+    if (job->few || !gather) return;
+    gather_rows(job, keys, p->V, v_rows, v_stride, w->values);
     keys->v = w->values, keys->v_stride = p->V * k->size;
 }
 
@@ -296,7 +286,8 @@ static ptrdiff_t cut_scratch(const pe_attention_job *job, char *base, pe_attenti
     const ptrdiff_t z = job->k->size, row = most(most(p->D, p->V), 1);
     cutter_t cutter = {base, 0}, *at = &cutter;
     w->rows = take(at, KEYS * row * z);
-    w->values = z != pe_itemsize(job->dtype) && !job->few ? take(at, KEYS * p->V * z) : NULL;
+    const bool gather = !job->few && (job->order.at || z != pe_itemsize(job->dtype));
+    w->values = gather ? take(at, KEYS * p->V * z) : NULL;
     w->scores = take(at, KEYS * PE_LANE_BYTES);
     w->near = take(at, KEYS * z);
     w->few_out = job->few ? take(at, FEW * p->V * z) : NULL;
@@ -343,6 +334,24 @@ static void point_at_partial(const pe_attention_job *job, pe_query_tile *tile, p
     tile->out = at + 2 * PE_LANE_BYTES;
 }
 
+/* Of keys begin .. end - 1, whose positions rise, those that are in reach of some query. */
+static void narrow(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t kv, const ptrdiff_t *order, double t_low,
+                   double t_high, ptrdiff_t *begin, ptrdiff_t *end) {
+    const pe_attention_params *p = job->p;
+    const char *s_rows = pe_element(p, &p->s, pe_batch_offset(p, b, &p->s), kv, 0);
+    for (int side = 0; side < 2; side++) {
+        ptrdiff_t low = *begin, high = *end; /* the first key not too old, then the first too young */
+        while (low < high) {
+            const ptrdiff_t middle = low + (high - low) / 2, j = order ? order[p->M + middle] : middle;
+            const double s = pe_double_read(s_rows + j * p->s.stride[p->batch_ndim + 1]);
+            const bool before = side ? t_high - s >= p->low : t_low - s > p->high;
+            if (before) low = middle + 1;
+            else high = middle;
+        }
+        *(side ? end : begin) = low;
+    }
+}
+
 static void attention_task(const void *context, ptrdiff_t task, void *scratch) {
     const pe_attention_job *job = context;
     const pe_attention_params *p = job->p;
@@ -352,10 +361,12 @@ static void attention_task(const void *context, ptrdiff_t task, void *scratch) {
     const ptrdiff_t part = task % job->parts, rest = task / job->parts;
     const ptrdiff_t block = job->blocks - 1 - rest % job->blocks; /* under a causal mask the last is the longest */
     const ptrdiff_t head = rest / job->blocks, b = head / job->heads, h = head % job->heads;
+    const ptrdiff_t *order = pe_order_of(p, &job->order, b, h);
 
     int n_tiles = 0;
     double t_low = INFINITY, t_high = -INFINITY;
     while (n_tiles < job->tiles && set_tile(job, &tiles[n_tiles], (block * job->tiles + n_tiles) * job->k->lanes)) {
+        tiles[n_tiles].order = order;
         if (job->parts > 1) point_at_partial(job, &tiles[n_tiles], head, block, part);
         load_queries(job, b, h, &tiles[n_tiles], &w);
         t_low = fmin(t_low, tiles[n_tiles].t_low);
@@ -363,20 +374,21 @@ static void attention_task(const void *context, ptrdiff_t task, void *scratch) {
     }
 
     const ptrdiff_t kv = key_head(job, h);
-    const char *k_rows = element(p, &p->k, batch_offset(p, b, &p->k), kv, 0);
-    const char *v_rows = element(p, &p->v, batch_offset(p, b, &p->v), kv, 0);
+    const char *k_rows = pe_element(p, &p->k, pe_batch_offset(p, b, &p->k), kv, 0);
+    const char *v_rows = pe_element(p, &p->v, pe_batch_offset(p, b, &p->v), kv, 0);
     const ptrdiff_t k_stride = p->k.stride[p->batch_ndim + 1], v_stride = p->v.stride[p->batch_ndim + 1];
-    const ptrdiff_t step = job->tile_keys, length = length_of(p, b);
+    const ptrdiff_t step = job->tile_keys, length = pe_length_of(p, b);
     ptrdiff_t begin = part * job->part_keys, end = begin + job->part_keys;
     if (end > length) end = length;
     if (!p->s.data) { /* keys out of every query's reach are not even looked at */
         if (t_high - p->low < (double)end) end = t_high - p->low < 0 ? 0 : (ptrdiff_t)floor(t_high - p->low) + 1;
         if (t_low - p->high > (double)begin) begin = (ptrdiff_t)fmin(floor(t_low - p->high), (double)end) / step * step;
-    }
+    } else if (job->order.sorted) narrow(job, b, kv, order, t_low, t_high, &begin, &end);
 
     for (ptrdiff_t j0 = begin; j0 < end && !pe_stopping(); j0 += step) {
         pe_key_tile keys; /* not cleared: that would cost as much as looking at it */
         keys.first = j0, keys.n = end - j0 < step ? end - j0 : step, keys.k = NULL;
+        keys.order = order ? order + p->M : NULL;
         read_keys(job, b, h, &keys);
         for (int i = 0; i < n_tiles; i++) {
             pe_visible see;
@@ -384,7 +396,7 @@ static void attention_task(const void *context, ptrdiff_t task, void *scratch) {
             if (!keys.k) {
                 prepare_keys(job, b, h, k_rows, v_rows, &keys, &w);
                 const ptrdiff_t next = j0 + step, left = end - next < step ? end - next : step;
-                if (job->far && !job->few) {
+                if (job->far && !job->few && !order) {
                     prefetch_rows(k_rows + next * k_stride, left, k_stride, job->k_bytes);
                     prefetch_rows(v_rows + next * v_stride, left, v_stride, job->v_bytes);
                 }
@@ -402,16 +414,18 @@ static void attention_task(const void *context, ptrdiff_t task, void *scratch) {
 
 static void merge_task(const void *context, ptrdiff_t task, void *scratch) {
     const pe_attention_job *job = context;
+    const pe_attention_params *p = job->p;
     const pe_real_kernels *k = job->k;
     pe_attention_scratch w;
     pe_query_tile tile[MAX_TILES];
     const ptrdiff_t measured = cut_scratch(job, scratch, &w, tile);
     const ptrdiff_t block = task % job->blocks, head = task / job->blocks;
     set_tile(job, tile, block * k->lanes);
+    tile->order = pe_order_of(p, &job->order, head / job->heads, head % job->heads);
     point_at_partial(job, tile, head, block, 0);
     char *shares = (char *)scratch + measured;
     k->merge(job->parts, tile->vectors, tile->reference, tile->sum, job->sums_bytes, shares);
-    k->add_parts(job->parts, job->p->V, tile->vectors, shares, tile->out, job->sums_bytes);
+    k->add_parts(job->parts, p->V, tile->vectors, shares, tile->out, job->sums_bytes);
     store_queries(job, head / job->heads, head % job->heads, tile, &w);
 }
 
@@ -425,7 +439,8 @@ pe_status pe_attention(const pe_attention_params *p) {
     if (heads == 0 || p->M == 0 || p->H == 0) return PE_OK;
     job.rows = job.group * p->M;
     job.few = job.rows <= FEW;
-    job.prepare = p->rotate || (!job.few && job.k->size != pe_itemsize(job.dtype));
+    if (!job.few && !pe_find_order(p, job.group, job.heads, &job.order)) return PE_NO_MEMORY;
+    job.prepare = p->rotate || (!job.few && (job.order.at || job.k->size != pe_itemsize(job.dtype)));
     job.k_bytes = p->D * pe_itemsize(job.dtype);
     job.v_bytes = p->V * pe_itemsize(job.dtype);
     job.far = p->N * (job.k_bytes + job.v_bytes) > FAR_BYTES;
@@ -457,7 +472,10 @@ pe_status pe_attention(const pe_attention_params *p) {
     const double seconds = fmax(flops / rate[pe_active->isa], bytes / 2e10);
 
     pe_status status = PE_NO_MEMORY;
-    if (p->rotate && !pe_make_turns(&p->plan, false, &job.turns)) return status;
+    if (p->rotate && !pe_make_turns(&p->plan, false, &job.turns)) {
+        free(job.order.at);
+        return status;
+    }
     pe_attention_scratch w;
     pe_query_tile tiles[MAX_TILES];
     const ptrdiff_t scratch = cut_scratch(&job, NULL, &w, tiles);
@@ -469,6 +487,7 @@ pe_status pe_attention(const pe_attention_params *p) {
             status = pe_run(tasks, (size_t)(scratch + job.parts * PE_LANE_BYTES), seconds / 16, merge_task, &job,
                             p->num_threads);
     }
+    free(job.order.at);
     free(job.partial);
     free((void *)job.turns.high);
     return status;

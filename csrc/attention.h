@@ -3,7 +3,10 @@
 #ifndef PE_ATTENTION_H
 #define PE_ATTENTION_H
 
+#include <string.h>
+
 #include "kernels.h"
+#include "order.h"
 
 #define PE_MAX_LANES 64
 #define PE_LOG2E 1.4426950408889634
@@ -22,6 +25,7 @@ typedef struct {
     bool prepare;               /* keys, and values unless queries are few, pass through scratch */
     bool far;                   /* K and V of a head do not stay in L2 */
     ptrdiff_t k_bytes, v_bytes; /* of a row */
+    pe_order order;             /* in which queries and keys are walked */
     char *partial;              /* parts > 1: sums of every part */
     ptrdiff_t sums_bytes;       /* of one tile: reference, sum, out^T */
 } pe_attention_job;
@@ -29,6 +33,7 @@ typedef struct {
 /* One query tile of a task: `used` queries, the heads of a group side by side. */
 typedef struct {
     ptrdiff_t first;   /* its first query among those of the key head */
+    const ptrdiff_t *order; /* which query is the i-th; NULL: i */
     int used, vectors; /* lanes that hold a query; vectors that hold a lane */
     bool fresh, sorted; /* out holds nothing yet; no t falls from a lane to the next */
     double t_low, t_high;
@@ -45,7 +50,8 @@ typedef struct {
 } pe_query_tile;
 
 typedef struct {
-    ptrdiff_t first, n; /* keys first .. first + n - 1 */
+    ptrdiff_t first, n; /* keys first .. first + n - 1 ... */
+    const ptrdiff_t *order; /* ... which lie here; NULL: there */
     double s[PE_TILE_KEYS], s_low, s_high, clock[PE_TILE_KEYS];
     int64_t segment[PE_TILE_KEYS], segment_low, segment_high;
     const char *k, *v; /* rows in place or in scratch; NULL until a query tile sees them */
@@ -62,6 +68,42 @@ typedef struct {
     uint64_t bits[PE_TILE_KEYS];
     bool partly; /* something is hidden */
 } pe_visible;
+
+static inline double pe_double_read(const char *at) {
+    double x;
+    memcpy(&x, at, sizeof x);
+    return x;
+}
+
+static inline int64_t pe_int_read(const char *at) {
+    int64_t x;
+    memcpy(&x, at, sizeof x);
+    return x;
+}
+
+/* where batch `index` (all its axes in one) begins in a view */
+static inline ptrdiff_t pe_batch_offset(const pe_attention_params *p, ptrdiff_t index, const pe_view *v) {
+    ptrdiff_t at = 0;
+    for (int i = p->batch_ndim - 1; v->data && i >= 0; i--) {
+        at += index % p->batch[i] * v->stride[i];
+        index /= p->batch[i];
+    }
+    return at;
+}
+
+/* Where element (head, row) of the batch's part begins in a view whose axes after the batch are head, row. */
+static inline const char *pe_element(const pe_attention_params *p, const pe_view *v, ptrdiff_t batch, ptrdiff_t h,
+                                     ptrdiff_t row) {
+    return v->data + batch + h * v->stride[p->batch_ndim] + row * v->stride[p->batch_ndim + 1];
+}
+
+static inline ptrdiff_t pe_length_of(const pe_attention_params *p, ptrdiff_t b) {
+    return p->lengths.data ? (ptrdiff_t)pe_int_read(p->lengths.data + pe_batch_offset(p, b, &p->lengths)) : p->N;
+}
+
+static inline ptrdiff_t pe_key_at(const pe_key_tile *keys, ptrdiff_t j) {
+    return keys->order ? keys->order[keys->first + j] : keys->first + j;
+}
 
 /* What positions say of a whole tile, without looking at single keys. */
 typedef enum { PE_NONE, PE_SOME, PE_ALL } pe_share;
@@ -86,11 +128,11 @@ static inline void pe_load_bias(const pe_attention_job *job, const pe_query_tile
                                 const pe_key_tile *keys, char *reals) {
     const pe_view *bias = &job->p->bias;
     const ptrdiff_t stride = bias->stride[job->p->batch_ndim + 2], item = pe_itemsize(bias->dtype);
-    const char *from = bias->data + tile->bias_at[query] + keys->first * stride;
-    if (stride == item) job->k->load_row(bias->dtype, keys->n, from, reals);
+    const char *row = bias->data + tile->bias_at[query];
+    if (stride == item && !keys->order) job->k->load_row(bias->dtype, keys->n, row + keys->first * stride, reals);
     else
         for (ptrdiff_t j = 0; j < keys->n; j++)
-            job->k->load_row(bias->dtype, 1, from + j * stride, reals + j * job->k->size);
+            job->k->load_row(bias->dtype, 1, row + pe_key_at(keys, j) * stride, reals + j * job->k->size);
 }
 
 #endif

@@ -22,19 +22,20 @@ static void transpose64(uint64_t *a) {
         }
 }
 
-uint64_t pe_mask_row(ptrdiff_t keys, const char *mask, ptrdiff_t stride) {
+uint64_t pe_mask_row(const pe_key_tile *keys, const char *mask, ptrdiff_t stride) {
+    const char *here = mask + keys->first * stride;
     uint64_t seen = 0;
     ptrdiff_t j = 0;
-    if (stride == 1)
-        for (; j + 8 <= keys; j += 8) seen |= eight(mask + j) << j;
-    for (; j < keys; j++) seen |= (uint64_t)(mask[j * stride] != 0) << j;
+    if (stride == 1 && !keys->order)
+        for (; j + 8 <= keys->n; j += 8) seen |= eight(here + j) << j;
+    for (; j < keys->n; j++) seen |= (uint64_t)(mask[pe_key_at(keys, j) * stride] != 0) << j;
     return seen;
 }
 
-bool pe_mask_bits(int lanes, ptrdiff_t keys, const char *mask, const ptrdiff_t *at, ptrdiff_t stride,
+bool pe_mask_bits(int lanes, const pe_key_tile *keys, const char *mask, const ptrdiff_t *at, ptrdiff_t stride,
                   uint64_t *visible) {
     uint64_t bits[64];
-    const uint64_t every = keys == 64 ? ~(uint64_t)0 : ((uint64_t)1 << keys) - 1;
+    const uint64_t every = keys->n == 64 ? ~(uint64_t)0 : ((uint64_t)1 << keys->n) - 1;
     bool cleared = false;
     for (int i = 0; i < 64; i++) {
         uint64_t seen = 0;
@@ -46,6 +47,6 @@ bool pe_mask_bits(int lanes, ptrdiff_t keys, const char *mask, const ptrdiff_t *
     }
     if (!cleared) return false;
     transpose64(bits);
-    for (ptrdiff_t j = 0; j < keys; j++) visible[j] &= bits[j];
+    for (ptrdiff_t j = 0; j < keys->n; j++) visible[j] &= bits[j];
     return true;
 }

@@ -2,14 +2,14 @@
 #ifndef PE_MASK_H
 #define PE_MASK_H
 
-#include "pe.h"
+#include "attention.h"
 
-/* visible[j] &= the lanes whose mask byte for key j is not zero; lane i's bytes start at mask + at[i], `stride` apart.
- * True when any bit of a lane in use was cleared. */
-bool pe_mask_bits(int lanes, ptrdiff_t keys, const char *mask, const ptrdiff_t *at, ptrdiff_t stride,
+/* visible[j] &= the lanes whose mask byte for key j is not zero; lane i's bytes start at mask + at[i], those of a key
+ * `stride` apart. True when any bit of a lane in use was cleared. */
+bool pe_mask_bits(int lanes, const pe_key_tile *keys, const char *mask, const ptrdiff_t *at, ptrdiff_t stride,
                   uint64_t *visible);
 
-/* bit j is set where mask byte j, `stride` apart, is not zero; keys <= 64 */
-uint64_t pe_mask_row(ptrdiff_t keys, const char *mask, ptrdiff_t stride);
+/* bit j is set where the mask byte of key j is not zero */
+uint64_t pe_mask_row(const pe_key_tile *keys, const char *mask, ptrdiff_t stride);
 
 #endif
