@@ -9,7 +9,6 @@ import sys
 from functools import cache
 from html.parser import HTMLParser
 
-import chromium
 import numpy as np
 import pytest
 from chromium import ROOT
@@ -20,18 +19,6 @@ from pe.plot import data, style
 
 ENTRIES = {name: ([[a, b], [c, d]], u) for name, (a, b, c, d, u) in data.PRESETS.items()}
 MORE = {"small": ([[-2, 0], [0, -0.0001]], 20), "large": ([[2, 2], [2, 2]], 20)}
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium.launch() as started:
-        yield started
-
-
-@pytest.fixture
-def open_page(browser, tmp_path):
-    with chromium.offline(browser, tmp_path) as opener:
-        yield opener
 
 
 @cache

@@ -1,6 +1,5 @@
 """Where a figure lives: in a page whose address remembers it, run again and again, under a foreign model."""
 
-import chromium
 import pytest
 from chromium import ROOT
 
@@ -10,18 +9,6 @@ from pe.explore.bundle import bundle, module
 
 ORDER = "abcdu"
 SELECTED = "getSelection().toString()"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium.launch() as started:
-        yield started
-
-
-@pytest.fixture
-def open_page(browser, tmp_path):
-    with chromium.offline(browser, tmp_path) as opener:
-        yield opener
 
 
 def page_of(*explorers):

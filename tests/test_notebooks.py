@@ -10,7 +10,6 @@ import time
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
-import chromium
 import pytest
 from notebook_solutions import SOLUTIONS
 
@@ -147,12 +146,6 @@ def html(tmp_path, request):
     page = tmp_path / "notebook.html"
     page.write_text(exported, encoding="utf-8")
     return page
-
-
-@pytest.fixture
-def browser():
-    with chromium.launch() as started:
-        yield started
 
 
 @pytest.mark.parametrize("html", SOURCES, indirect=True)
