@@ -27,6 +27,7 @@ FLAGS = """-std=gnu11 -O3 -fvisibility=hidden -ffp-contract=off -fno-math-errno
 FLAGS_OF = {
     "micro_avx2": "-mavx2 -mfma -mf16c".split(),
     "micro_avx512": "-mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq".split(),
+    "micro_avx512bf16": "-mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512bf16".split(),
 }
 # CPython's own flags come first: -fwrapv would silence the signed-overflow check, -DNDEBUG the asserts.
 SANITIZERS = ["-fsanitize=address,undefined"]

@@ -21,8 +21,10 @@ typedef struct {
     ptrdiff_t blocks, parts, part_keys;
     int tiles;                  /* query tiles a task */
     int tile_keys;              /* keys a step */
+    int turn_rows;              /* that are turned together */
     bool few;                   /* decode.c */
     bool prepare;               /* keys, and values unless queries are few, pass through scratch */
+    const pe_pair_kernels *pairs; /* bfloat16: products of pairs; NULL: of reals */
     bool far;                   /* K and V of a head do not stay in L2 */
     ptrdiff_t k_bytes, v_bytes; /* of a row */
     pe_order order;             /* in which queries and keys are walked */
@@ -38,8 +40,9 @@ typedef struct {
     bool fresh, sorted; /* out holds nothing yet; no t falls from a lane to the next */
     double t_low, t_high;
     int64_t segment_low, segment_high;
-    /* (D, lanes) and (V, lanes); with few queries (used, D) and (used, V) while keys are walked */
-    char *q, *out;
+    /* (D, lanes) and (V, lanes); with few queries (used, D) and (used, V) while keys are walked; q of pairs (D / 2,
+     * lanes), and then the factor of its scores in every lane */
+    char *q, *out, *scale;
     char *reference, *sum, *factor; /* one real a lane */
     char *slope, *rate; /* one real a lane, in log2 units; with few queries a row of equal lanes each */
     double *t, *clock;
@@ -55,12 +58,13 @@ typedef struct {
     double s[PE_TILE_KEYS], s_low, s_high, clock[PE_TILE_KEYS];
     int64_t segment[PE_TILE_KEYS], segment_low, segment_high;
     const char *k, *v; /* rows in place or in scratch; NULL until a query tile sees them */
+    bool finite;       /* of pairs: no NaN, no infinity in v */
     pe_dtype k_dtype, v_dtype; /* reals, but 16-bit values in place for few queries */
     ptrdiff_t k_stride, v_stride;
 } pe_key_tile;
 
 typedef struct {
-    char *rows, *values, *scores, *near, *bias_rows, *bias, *cos, *sin, *few_out;
+    char *rows, *values, *pairs, *scores, *near, *bias_rows, *bias, *cos, *sin, *few_out;
 } pe_attention_scratch;
 
 /* What is visible: a word a key with a bit a lane (prefill), a word a query with a bit a key (decode). */
@@ -105,6 +109,20 @@ static inline ptrdiff_t pe_key_at(const pe_key_tile *keys, ptrdiff_t j) {
     return keys->order ? keys->order[keys->first + j] : keys->first + j;
 }
 
+static inline double pe_get_real(const pe_real_kernels *k, const char *reals, ptrdiff_t i) {
+    return k->size == 8 ? ((const double *)reals)[i] : (double)((const float *)reals)[i];
+}
+
+static inline void pe_set_real(const pe_real_kernels *k, char *reals, ptrdiff_t i, double x) {
+    if (k->size == 8) ((double *)reals)[i] = x;
+    else ((float *)reals)[i] = (float)x;
+}
+
+/* the key head that query heads of `head` read */
+static inline ptrdiff_t pe_key_head(const pe_attention_job *job, ptrdiff_t head) {
+    return head / (job->heads / job->p->K);
+}
+
 /* What positions say of a whole tile, without looking at single keys. */
 typedef enum { PE_NONE, PE_SOME, PE_ALL } pe_share;
 static inline pe_share pe_share_of(const pe_attention_params *p, double t_low, double t_high, const pe_key_tile *keys) {
@@ -112,6 +130,23 @@ static inline pe_share pe_share_of(const pe_attention_params *p, double t_low, d
     if (most < p->low || (p->open ? least >= p->high : least > p->high)) return PE_NONE;
     return least >= p->low && (p->open ? most < p->high : most <= p->high) ? PE_ALL : PE_SOME;
 }
+
+/* Queries of a tile into its lanes, and their results back to the caller's rows; b: batch, head: key head. */
+void pe_load_queries(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t head, pe_query_tile *tile,
+                     const pe_attention_scratch *w);
+void pe_store_queries(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t head, pe_query_tile *tile,
+                      const pe_attention_scratch *w);
+
+/* Positions, clock and segments of a key tile, and the range of each that decides about it as a whole. */
+void pe_read_keys(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t head, pe_key_tile *keys);
+/* Its rows of K and V, for the kernels: where they lie, or turned, widened, put in order or paired in scratch. */
+void pe_prepare_keys(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t head, const char *k_rows, const char *v_rows,
+                     pe_key_tile *keys, const pe_attention_scratch *w);
+
+/* Rows of D reals turned by their positions, from x to out (which may be x). */
+typedef double pe_position[PE_MAX_POSITION_AXES];
+void pe_turn_at(const pe_attention_job *job, int rows, const pe_position *position, const char *x, ptrdiff_t x_step,
+                char *out, const pe_attention_scratch *w);
 
 /* Finds what of these keys this tile sees; false when nothing. */
 bool pe_see_many(const pe_attention_job *job, const pe_query_tile *tile, const pe_key_tile *keys, pe_visible *see);

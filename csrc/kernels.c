@@ -2,6 +2,7 @@
 #include "kernels.h"
 
 extern const pe_kernels pe_kernels_scalar, pe_kernels_avx2, pe_kernels_avx512;
+extern const pe_pair_kernels pe_pairs_avx512bf16;
 
 const pe_kernels *pe_active = &pe_kernels_scalar;
 
@@ -10,6 +11,13 @@ const pe_kernels *pe_kernels_of(pe_isa isa) {
 #if defined(__x86_64__)
     if (isa >= PE_ISA_AVX2) k = &pe_kernels_avx2;
     if (isa >= PE_ISA_AVX512) k = &pe_kernels_avx512;
+    if (isa >= PE_ISA_AVX512BF16) {
+        static pe_kernels more;
+        more = *k;
+        more.isa = isa;
+        more.pairs = &pe_pairs_avx512bf16;
+        k = &more;
+    }
 #else
     (void)isa;
 #endif

@@ -151,9 +151,23 @@ typedef struct {
     void (*scale_rows)(ptrdiff_t rows, int vectors, const double *factor, ptrdiff_t step, void *c);
 } pe_real_kernels;
 
+/* Products of bfloat16 values, two at a time: a pair is 32 bits, the first value the lower half. Each product is exact,
+ * sums are float32; values below the least normal number count as 0. */
+typedef struct {
+    /* multiply of float tiles, with pairs for the reals of a and of b: sum_x a(r, x)[0] b[x][0] + a(r, x)[1] b[x][1] */
+    void (*multiply)(ptrdiff_t rows, ptrdiff_t inner, const char *a, ptrdiff_t row_stride, ptrdiff_t inner_stride,
+                     const void *b, void *c, int first, int n, bool add);
+    /* pairs[i][c] = rows 2i and 2i + 1 of column c, 0 for a last one that is missing and for what is not finite, when
+     * the result is false */
+    bool (*pair_rows)(ptrdiff_t rows, ptrdiff_t columns, const char *src, ptrdiff_t stride, uint32_t *pairs);
+    /* the same of rows of a float tile, rounded to nearest even; pairs may be the tile */
+    void (*pair_weights)(ptrdiff_t rows, int first, int n, const float *weights, uint32_t *pairs);
+} pe_pair_kernels;
+
 typedef struct {
     pe_isa isa;
     pe_real_kernels real[2]; /* float, double */
+    const pe_pair_kernels *pairs; /* NULL: bfloat16 values are widened */
     void (*stream_end)(void); /* once a task, after stores past the cache: makes them visible to other threads */
 } pe_kernels;
 

@@ -235,10 +235,10 @@ static bool set_isa(const char *name, PyObject *error) {
                 return true;
             }
             PyErr_Format(error, "instruction set '%s' is not available on this processor, whose best is '%s' (of "
-                                "scalar, avx2, avx512)", name, pe_isa_names[best]);
+                                "scalar, avx2, avx512, avx512bf16)", name, pe_isa_names[best]);
             return false;
         }
-    PyErr_Format(error, "unknown instruction set '%s': one of scalar, avx2, avx512", name);
+    PyErr_Format(error, "unknown instruction set '%s': one of scalar, avx2, avx512, avx512bf16", name);
     return false;
 }
 
@@ -304,7 +304,7 @@ static int exec_module(PyObject *module) {
     pe_parallel_init(interrupted);
     const char *forced = getenv("PE_ISA");
     if (forced && *forced) return set_isa(forced, PyExc_ImportError) ? 0 : -1;
-    pe_active = pe_kernels_of(pe_best_isa());
+    pe_active = pe_kernels_of(pe_fastest_isa());
     return 0;
 }
 

@@ -1,5 +1,6 @@
 /* A tile of queries against a tile of keys, queries in the lanes: scores^T = K q^T, what the options add or hide,
  * weights, out^T += V^T weights^T. */
+#include <math.h>
 #include <string.h>
 
 #include "attention.h"
@@ -113,6 +114,59 @@ static void slide(const pe_attention_job *job, const pe_query_tile *tile, ptrdif
     k->slide(n, 0, tile->vectors, t, s, near ? near_t : NULL, near ? w->near : NULL, slope, w->scores);
 }
 
+/* scores of keys j .. end - 1, from vector `first` on */
+static void form_scores(const pe_attention_job *job, const pe_query_tile *tile, const pe_key_tile *keys, ptrdiff_t j,
+                        ptrdiff_t end, int first, const pe_attention_scratch *w) {
+    const pe_real_kernels *k = job->k;
+    const char *rows = keys->k + j * keys->k_stride;
+    const ptrdiff_t D = job->p->D, stride = keys->k_stride;
+    char *scores = w->scores + j * PE_LANE_BYTES;
+    const int n = tile->vectors - first;
+    if (!job->pairs) {
+        k->multiply(end - j, D, rows, stride, k->size, tile->q, scores, first, n, false);
+        return;
+    }
+    job->pairs->multiply(end - j, D / 2, rows, stride, sizeof(uint32_t), tile->q, scores, first, n, false);
+    k->rescale(end - j, ~(uint64_t)0 << first & ~(uint64_t)0 >> (64 - tile->vectors), tile->scale, scores);
+}
+
+/* out += weights of keys j .. end - 1 times their values, from vector `first` on; j is even */
+static void add_values(const pe_attention_job *job, const pe_query_tile *tile, const pe_key_tile *keys, ptrdiff_t j,
+                       ptrdiff_t end, int first, const pe_attention_scratch *w, bool add) {
+    const pe_real_kernels *k = job->k;
+    const ptrdiff_t V = job->p->V, row = V * (ptrdiff_t)sizeof(uint32_t);
+    const char *weights = w->scores + j * PE_LANE_BYTES;
+    const int n = tile->vectors - first;
+    if (!job->pairs) {
+        k->multiply(V, end - j, keys->v + j * keys->v_stride, k->size, keys->v_stride, weights, tile->out, first, n,
+                    add);
+        return;
+    }
+    char *pairs = w->scores + j / 2 * PE_LANE_BYTES; /* over weights that are pairs by now */
+    job->pairs->pair_weights(end - j, first, n, (const float *)weights, (uint32_t *)pairs);
+    job->pairs->multiply(V, (end - j + 1) / 2, w->pairs + j / 2 * row, sizeof(uint32_t), row, pairs, tile->out, first,
+                         n, add);
+}
+
+/* The same over what each lane sees, where not all values are finite: of pairs, only those that are not (add_values has
+ * the others). */
+static void add_visible(const pe_attention_job *job, const pe_query_tile *tile, const pe_key_tile *keys, ptrdiff_t j,
+                        ptrdiff_t end, int first, const pe_attention_scratch *w, const pe_visible *see) {
+    const pe_real_kernels *k = job->k;
+    const ptrdiff_t V = job->p->V;
+    const char *values = keys->v + j * keys->v_stride;
+    ptrdiff_t stride = keys->v_stride;
+    if (job->pairs) {
+        float *rows = (float *)w->values;
+        for (ptrdiff_t i = j; i < end; i++) k->load_row(job->dtype, V, keys->v + i * stride, rows + (i - j) * V);
+        for (ptrdiff_t i = 0; i < (end - j) * V; i++) rows[i] = isfinite(rows[i]) ? 0 : rows[i];
+        values = w->values;
+        stride = V * k->size;
+    }
+    k->multiply_visible(V, end - j, values, k->size, stride, w->scores + j * PE_LANE_BYTES, tile->out, first,
+                        tile->vectors - first, see->bits + j);
+}
+
 void pe_attend_many(const pe_attention_job *job, pe_query_tile *tile, const pe_key_tile *keys,
                     const pe_attention_scratch *w, pe_visible *see) {
     const pe_attention_params *p = job->p;
@@ -124,8 +178,7 @@ void pe_attend_many(const pe_attention_job *job, pe_query_tile *tile, const pe_k
     for (ptrdiff_t j = 0, end; j < n; j = end) {
         const int first = runs[j / RUN];
         end = run_end(runs, j, n);
-        k->multiply(end - j, p->D, keys->k + j * keys->k_stride, keys->k_stride, k->size, tile->q,
-                    w->scores + j * PE_LANE_BYTES, first, vectors - first, false);
+        form_scores(job, tile, keys, j, end, first, w);
     }
     if (p->softcap > 0) k->cap(n, 0, vectors, PE_LOG2E * p->softcap, w->scores);
     if (p->slope.data)
@@ -143,23 +196,19 @@ void pe_attend_many(const pe_attention_job *job, pe_query_tile *tile, const pe_k
     }
 
     const uint64_t moved = weigh_scores(k, tile, n, runs, w->scores);
-    const bool choose = see->partly && !k->all_finite(n, p->V, keys->v, keys->v_stride);
+    const bool in_pairs = job->pairs != NULL;
+    const bool finite = in_pairs ? keys->finite : !see->partly || k->all_finite(n, p->V, keys->v, keys->v_stride);
     bool add = !tile->fresh;
     tile->fresh = false;
     if (add && moved) k->rescale(p->V, moved, tile->factor, tile->out);
-    if (!add && (choose || runs[0] > 0)) { /* otherwise the first run writes every vector */
+    if (!add && (!finite || runs[0] > 0)) { /* otherwise the first run writes every vector */
         memset(tile->out, 0, (size_t)(p->V * PE_LANE_BYTES));
         add = true;
     }
     for (ptrdiff_t j = 0, end; j < n; j = end) {
         const int first = runs[j / RUN];
         end = run_end(runs, j, n);
-        const char *values = keys->v + j * keys->v_stride, *weights = w->scores + j * PE_LANE_BYTES;
-        if (choose)
-            k->multiply_visible(p->V, end - j, values, k->size, keys->v_stride, weights, tile->out, first,
-                                vectors - first, see->bits + j);
-        else
-            k->multiply(p->V, end - j, values, k->size, keys->v_stride, weights, tile->out, first, vectors - first,
-                        add || j > 0);
+        if (!finite) add_visible(job, tile, keys, j, end, first, w, see);
+        if (finite || in_pairs) add_values(job, tile, keys, j, end, first, w, add || j > 0);
     }
 }

@@ -1,7 +1,7 @@
 """Threads and instruction sets: what a call made now would use.
 
 Environment variables are read once, when ``pe`` is imported: ``PE_NUM_THREADS`` limits the threads of every
-call, ``PE_ISA`` (scalar, avx2, avx512) forces a lower instruction set.
+call, ``PE_ISA`` (scalar, avx2, avx512, avx512bf16) forces an instruction set.
 """
 
 import math
@@ -21,13 +21,14 @@ def isa() -> str:
     Returns
     -------
     str
-        ``"scalar"`` (plain C), ``"avx2"`` (with FMA and F16C) or ``"avx512"``: the best that the processor
-        has, or what the environment variable ``PE_ISA`` asked for when ``pe`` was imported.
+        ``"scalar"`` (plain C), ``"avx2"`` (with FMA and F16C), ``"avx512"`` or ``"avx512bf16"`` (with
+        products of bfloat16 pairs, the default where they are faster than those of float32: AMD's Zen 4 and 5): the
+        fastest that this processor has, or what the environment variable ``PE_ISA`` asked for at import.
 
     Examples
     --------
     >>> import pe
-    >>> pe.isa() in ("scalar", "avx2", "avx512")
+    >>> pe.isa() in ("scalar", "avx2", "avx512", "avx512bf16")
     True
     """
     return _core.isa()

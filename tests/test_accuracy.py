@@ -9,7 +9,7 @@ from functools import cache
 import ml_dtypes
 import numpy as np
 import pytest
-from isas import each_isa
+from isas import each_isa, weight_rounding
 from mpmath import mp, mpf
 
 import pe
@@ -111,10 +111,12 @@ def test_attention_float64(kind, shape, causal, isa):
 @pytest.mark.parametrize("kind", ["uniform", "normal"])
 @pytest.mark.parametrize("shape", SHAPES[:5], ids=str)
 def test_attention_16_bit_rounds_once(shape, kind, name, isa):
+    """Once at the end, and softmax weights where the processor multiplies pairs of bfloat16."""
     q, k, v = draw(kind, shape, HALVES[name][0])
     exact, lse, _ = exactly(kind, shape, HALVES[name][0], True)
     actual, actual_lse = pe.attention(q, k, v, causal=True, return_lse=True)
-    assert (abs(actual.astype(float) - exact) <= half_ulp(exact, name) + BOUND[kind]).all()
+    bound = half_ulp(exact, name) + BOUND[kind] + weight_rounding(actual.dtype) * largest(v.astype(float))
+    assert (abs(actual.astype(float) - exact) <= bound).all()
     assert largest(actual_lse - lse) <= 1e-6 + 2.0**-23 * largest(lse)
 
 

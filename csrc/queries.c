@@ -1,0 +1,158 @@
+/* Queries of attention: rows to lanes, and back. */
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "attention.h"
+
+/* A penalty a unit of distance, in log2 units; beyond the reals it would become infinite, and NaN at distance 0. */
+static void set_slope(const pe_attention_job *job, char *reals, int lane, double slope) {
+    const pe_real_kernels *k = job->k;
+    const int lanes = job->few ? k->lanes : 1;
+    const double most = k->size == 8 ? DBL_MAX : (double)FLT_MAX;
+    for (int i = 0; i < lanes; i++) pe_set_real(k, reals, lane * lanes + i, fmin(PE_LOG2E * slope, most));
+}
+
+/* The query in a lane and its head. */
+static ptrdiff_t query_at(const pe_attention_job *job, const pe_query_tile *tile, int lane, ptrdiff_t head,
+                          ptrdiff_t *h) {
+    const ptrdiff_t r = tile->first + lane, i = r / job->group;
+    *h = head * job->group + r % job->group;
+    return tile->order ? tile->order[i] : i;
+}
+
+/* The queries of a tile as rows of a matrix of reals in the caller's memory, `first` its first: from one to the next
+ * in reals, or 0 where they are no such rows. */
+static ptrdiff_t row_lead(const pe_attention_job *job, const pe_view *v, const char *first) {
+    const ptrdiff_t head = v->stride[job->p->batch_ndim], row = v->stride[job->p->batch_ndim + 1], z = job->k->size;
+    const ptrdiff_t step = job->group == 1 ? row : head;
+    const bool even = job->group == 1 || row == job->group * head;
+    const bool reals = pe_itemsize(job->dtype) == z && step % z == 0 && (uintptr_t)first % (uintptr_t)z == 0;
+    return even && reals ? step / z : 0;
+}
+
+static bool is_sorted(int n, const double *t) {
+    bool sorted = true;
+    for (int i = 1; i < n; i++) sorted &= t[i - 1] <= t[i];
+    return sorted;
+}
+
+/* the pairs of a row of bfloat16 values, down a column of q */
+static void pair_query(ptrdiff_t pairs, const char *row, char *q) {
+    for (ptrdiff_t c = 0; c < pairs; c++) memcpy(q + c * PE_LANE_BYTES, row + 4 * c, 4);
+}
+
+void pe_load_queries(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t head, pe_query_tile *tile,
+                     const pe_attention_scratch *w) {
+    const pe_attention_params *p = job->p;
+    const pe_real_kernels *k = job->k;
+    const int nb = p->batch_ndim;
+    const ptrdiff_t q = pe_batch_offset(p, b, &p->q), mask = pe_batch_offset(p, b, &p->mask);
+    const ptrdiff_t bias = pe_batch_offset(p, b, &p->bias), t_batch = pe_batch_offset(p, b, &p->t);
+    const ptrdiff_t length = pe_length_of(p, b);
+    const ptrdiff_t clock = pe_batch_offset(p, b, &p->q_clock), segments = pe_batch_offset(p, b, &p->q_segments);
+    tile->t_low = INFINITY, tile->t_high = -INFINITY;
+    tile->segment_low = INT64_MAX, tile->segment_high = INT64_MIN;
+    ptrdiff_t h, m = query_at(job, tile, 0, head, &h);
+    const char *first = pe_element(p, &p->q, q, h, m);
+    const ptrdiff_t lead = job->few || p->rotate || tile->order ? 0 : row_lead(job, &p->q, first);
+    const bool widen = !lead && !job->pairs;
+    if (!job->few && tile->used < k->lanes) memset(tile->q, 0, (size_t)(p->D * PE_LANE_BYTES));
+    pe_position position[PE_MAX_LANES];
+    for (int lane = 0; lane < tile->used; lane++) {
+        char *row = w->rows + lane * p->D * k->size;
+        m = query_at(job, tile, lane, head, &h);
+        if (widen) k->load_row(job->dtype, p->D, pe_element(p, &p->q, q, h, m), row);
+        if (job->pairs) pair_query(p->D / 2, pe_element(p, &p->q, q, h, m), tile->q + lane * k->size);
+        const double t = p->t.data ? pe_double_read(pe_element(p, &p->t, t_batch, h, m)) : (double)(length - p->M + m);
+        position[lane][0] = t;
+        for (int a = 0; p->q_turn[0].data && a < p->plan.axes; a++)
+            position[lane][a] =
+                pe_double_read(pe_element(p, &p->q_turn[a], pe_batch_offset(p, b, &p->q_turn[a]), h, m));
+        tile->t[lane] = t;
+        tile->t_low = fmin(tile->t_low, t), tile->t_high = fmax(tile->t_high, t);
+        if (p->slope.data) set_slope(job, tile->slope, lane, pe_double_read(p->slope.data + h * p->slope.stride[nb]));
+        if (p->rate.data) {
+            set_slope(job, tile->rate, lane, pe_double_read(p->rate.data + h * p->rate.stride[nb]));
+            tile->clock[lane] = pe_double_read(pe_element(p, &p->q_clock, clock, h, m));
+        }
+        if (p->q_segments.data) {
+            const int64_t segment = tile->segment[lane] = pe_int_read(pe_element(p, &p->q_segments, segments, h, m));
+            if (segment < tile->segment_low) tile->segment_low = segment;
+            if (segment > tile->segment_high) tile->segment_high = segment;
+        }
+        tile->mask_at[lane] = mask + h * p->mask.stride[nb] + m * p->mask.stride[nb + 1];
+        tile->bias_at[lane] = bias + h * p->bias.stride[nb] + m * p->bias.stride[nb + 1];
+    }
+    if (p->rotate) pe_turn_at(job, tile->used, position, w->rows, p->D * k->size, w->rows, w);
+    /* the softcap is a tanh of plain units; otherwise scores are in log2 units from the start */
+    const double factor = p->softcap > 0 ? p->scale / p->softcap : PE_LOG2E * p->scale;
+    for (int lane = 0; lane < (job->few ? tile->used : k->lanes); lane++) {
+        pe_set_real(k, tile->reference, lane, -INFINITY);
+        pe_set_real(k, tile->sum, lane, 0);
+    }
+    tile->fresh = !job->few;
+    if (job->few && job->parts > 1) memset(tile->out, 0, (size_t)(p->V * PE_LANE_BYTES));
+    if (job->few) {
+        k->transpose(1, tile->used * p->D, factor, NULL, w->rows, 0, tile->q, 1);
+        memset(w->few_out, 0, (size_t)(tile->used * p->V * k->size));
+        return;
+    }
+    /* lanes without a query compute with zeros at a position of their neighbours, and are never stored */
+    for (int lane = tile->used; lane < k->lanes; lane++) {
+        tile->t[lane] = tile->t_high;
+        tile->clock[lane] = tile->clock[0];
+        pe_set_real(k, tile->slope, lane, 0);
+        pe_set_real(k, tile->rate, lane, 0);
+    }
+    if (job->pairs) {
+        for (int lane = 0; lane < k->lanes; lane++) pe_set_real(k, tile->scale, lane, factor);
+    } else k->transpose(tile->used, p->D, factor, NULL, lead ? first : w->rows, lead ? lead : p->D, tile->q, k->lanes);
+    tile->sorted = is_sorted(tile->used, tile->t);
+    tile->t_is_near = p->slope.data && k->shift_row(k->lanes, tile->t, tile->t[0], tile->near_t);
+    tile->clock_is_near = p->rate.data && k->shift_row(k->lanes, tile->clock, tile->clock[0], tile->near_clock);
+}
+
+/* What a lane's sums are multiplied by at the end, 1 / their weight and 0 where nothing was seen, and its lse. A sink
+ * is one more logit, with no value: reference and sum move to the larger of the two. */
+static double lane_share(const pe_attention_job *job, ptrdiff_t h, const pe_query_tile *tile, int lane, double *lse) {
+    const pe_attention_params *p = job->p;
+    double reference = pe_get_real(job->k, tile->reference, lane), sum = pe_get_real(job->k, tile->sum, lane);
+    double natural = M_LN2 * reference, shrink = 1;
+    const double sink = p->sinks.data ? pe_double_read(p->sinks.data + h * p->sinks.stride[p->batch_ndim]) : -INFINITY;
+    if (sink > -INFINITY) {
+        if (PE_LOG2E * sink > reference) {
+            shrink = exp2(reference - PE_LOG2E * sink);
+            reference = PE_LOG2E * sink;
+            natural = sink;
+        }
+        sum = sum * shrink + exp2(PE_LOG2E * sink - reference);
+    }
+    if (p->lse.data) *lse = natural + log(sum);
+    return sum == 0 ? 0 : shrink / sum;
+}
+
+void pe_store_queries(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t head, pe_query_tile *tile,
+                      const pe_attention_scratch *w) {
+    const pe_attention_params *p = job->p;
+    const pe_real_kernels *k = job->k;
+    const bool rows = job->few && job->parts == 1; /* out lies in rows already */
+    double lse[PE_MAX_LANES], share[PE_MAX_LANES];
+    for (int lane = 0; lane < tile->used; lane++) {
+        share[lane] = lane_share(job, head * job->group + (tile->first + lane) % job->group, tile, lane, &lse[lane]);
+        pe_set_real(k, tile->factor, lane, share[lane]);
+    }
+    const ptrdiff_t out = pe_batch_offset(p, b, &p->out), lse_batch = pe_batch_offset(p, b, &p->lse);
+    ptrdiff_t h, m = query_at(job, tile, 0, head, &h);
+    char *first = (char *)pe_element(p, &p->out, out, h, m);
+    const ptrdiff_t lead = rows || tile->order ? 0 : row_lead(job, &p->out, first);
+    char *to = lead ? first : w->rows;
+    if (!rows) k->transpose(p->V, tile->used, 1, tile->factor, tile->out, k->lanes, to, lead ? lead : p->V);
+    for (int lane = 0; lane < tile->used; lane++) {
+        char *row = w->rows + lane * p->V * k->size;
+        m = query_at(job, tile, lane, head, &h);
+        if (rows) k->transpose(1, p->V, share[lane], NULL, w->few_out + lane * p->V * k->size, 0, row, 1);
+        if (!lead) k->store_row(job->dtype, p->V, row, (char *)pe_element(p, &p->out, out, h, m));
+        if (p->lse.data) pe_set_real(k, (char *)pe_element(p, &p->lse, lse_batch, h, m), 0, lse[lane]);
+    }
+}
