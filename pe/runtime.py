@@ -22,8 +22,8 @@ def isa() -> str:
     -------
     str
         ``"scalar"`` (plain C), ``"avx2"`` (with FMA and F16C), ``"avx512"`` or ``"avx512bf16"`` (with
-        products of bfloat16 pairs, the default where they are faster than those of float32: AMD's Zen 4 and 5): the
-        fastest that this processor has, or what the environment variable ``PE_ISA`` asked for at import.
+        products of bfloat16 pairs): what the environment variable ``PE_ISA`` asked for at import, or else the
+        fastest that this processor has. Products of pairs are that on AMD's Zen 4 and 5.
 
     Examples
     --------
