@@ -44,17 +44,23 @@ int main(void) {
 }
 """
 
+PAIRS_PROBE = """
+#include <immintrin.h>
+__m512 add(__m512 sum, __m512bh a, __m512bh b) { return _mm512_dpbf16_ps(sum, a, b); }
+int main(void) { return 0; }
+"""
+
 
 class BuildCore(build_ext):
-    """Adds flags by source file; decides about OpenMP with the compiler that will be used."""
+    """Adds flags by source file; asks the compiler that will be used what it can do."""
 
-    def openmp_works(self):
+    def works(self, text, *flags):
         with tempfile.TemporaryDirectory() as folder:
             source, program = Path(folder, "probe.c"), Path(folder, "probe")
-            source.write_text(OPENMP_PROBE)
+            source.write_text(text)
             compiler = self.compiler.compiler[0]
             try:
-                subprocess.run([compiler, "-fopenmp", source, "-o", program], check=True, capture_output=True)
+                subprocess.run([compiler, *flags, source, "-o", program], check=True, capture_output=True)
                 return subprocess.run([program], capture_output=True).returncode == 0
             except (OSError, subprocess.CalledProcessError):
                 return False
@@ -63,9 +69,12 @@ class BuildCore(build_ext):
         choice = os.environ.get("PE_OPENMP", "auto")
         if choice not in ("auto", "on", "off"):
             raise SystemExit(f"PE_OPENMP={choice!r}: expected auto, on or off")
-        openmp = choice != "off" and self.openmp_works()
+        openmp = choice != "off" and self.works(OPENMP_PROBE, "-fopenmp")
         if choice == "on" and not openmp:
             raise SystemExit("PE_OPENMP=on, but a small OpenMP program does not compile, link and run here")
+        if X86 and not self.works(PAIRS_PROBE, *FLAGS_OF["micro_avx512bf16"]):  # gcc before 10
+            self.extensions[0].sources.remove("csrc/micro_avx512bf16.c")
+            self.extensions[0].define_macros.append(("PE_NO_PAIRS", None))
         compile_one = self.compiler._compile
 
         def compile_with_flags(obj, src, ext, cc_args, extra, pp_opts):

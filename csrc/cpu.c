@@ -26,8 +26,10 @@ pe_isa pe_best_isa(void) {
     if (!(b & (1u << 5))) return PE_ISA_SCALAR;
     bool f = b & (1u << 16), dq = b & (1u << 17), bw = b & (1u << 30), vl = b & (1u << 31);
     if (!(f && dq && bw && vl) || (xcr0 & 0xe6) != 0xe6) return PE_ISA_AVX2;
-    if (!__get_cpuid_count(7, 1, &a, &b, &c, &d) || !(a & (1u << 5))) return PE_ISA_AVX512;
-    return PE_ISA_AVX512BF16;
+#if !defined(PE_NO_PAIRS) /* the compiler had no words for them */
+    if (__get_cpuid_count(7, 1, &a, &b, &c, &d) && a & (1u << 5)) return PE_ISA_AVX512BF16;
+#endif
+    return PE_ISA_AVX512;
 }
 
 /* A dot product of pairs takes as long as a multiply-add on AMD's Zen 4 and 5, and four times as long on Intel's

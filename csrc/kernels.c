@@ -1,8 +1,7 @@
 /* The only choice of instruction set: plain C first, then upward. */
 #include "kernels.h"
 
-extern const pe_kernels pe_kernels_scalar, pe_kernels_avx2, pe_kernels_avx512;
-extern const pe_pair_kernels pe_pairs_avx512bf16;
+extern const pe_kernels pe_kernels_scalar, pe_kernels_avx2, pe_kernels_avx512, pe_kernels_avx512bf16;
 
 const pe_kernels *pe_active = &pe_kernels_scalar;
 
@@ -11,13 +10,9 @@ const pe_kernels *pe_kernels_of(pe_isa isa) {
 #if defined(__x86_64__)
     if (isa >= PE_ISA_AVX2) k = &pe_kernels_avx2;
     if (isa >= PE_ISA_AVX512) k = &pe_kernels_avx512;
-    if (isa >= PE_ISA_AVX512BF16) {
-        static pe_kernels more;
-        more = *k;
-        more.isa = isa;
-        more.pairs = &pe_pairs_avx512bf16;
-        k = &more;
-    }
+#if !defined(PE_NO_PAIRS)
+    if (isa >= PE_ISA_AVX512BF16) k = &pe_kernels_avx512bf16;
+#endif
 #else
     (void)isa;
 #endif

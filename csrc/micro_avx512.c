@@ -3,3 +3,15 @@
 #define ISA PE_ISA_AVX512
 #define TABLE pe_kernels_avx512
 #include "micro.inc.h"
+
+#if !defined(PE_NO_PAIRS)
+extern const pe_kernels pe_kernels_avx512bf16;
+extern const pe_pair_kernels pe_pairs_avx512bf16;
+
+const pe_kernels pe_kernels_avx512bf16 = {
+    .isa = PE_ISA_AVX512BF16,
+    .real = {REAL_KERNELS(f32, float), REAL_KERNELS(f64, double)},
+    .stream_end = end_stream,
+    .pairs = &pe_pairs_avx512bf16,
+};
+#endif
