@@ -101,7 +101,7 @@ def main(arguments: list[str] | None = None) -> int:
             print("\n".join(lines(result, width, names)), flush=True)
     for process in neighbours:
         process.terminate()
-    floors = [floor for case in chosen for floor in judge(case, results)]
+    floors = [floor for case in chosen for floor in judge(case, results, pe.isa())]
     if floors:
         print("\nfloors")
         print("\n".join(verdict(floor) for floor in floors))

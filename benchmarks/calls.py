@@ -101,11 +101,6 @@ class Problem:
     def segments(self) -> np.ndarray:
         return np.arange(self.case.shape[2]) * 2 // self.case.shape[2]
 
-    @property
-    def filled(self) -> int:
-        """Keys that count, of a cache that is not full."""
-        return self.case.heads_and_length[1] * 3 // 4
-
     @cached_property
     def clock(self) -> np.ndarray:
         """Learned time of every key."""
@@ -261,7 +256,7 @@ def attention_call(problem: Problem, keywords: dict) -> Call:
     if has("segments"):
         keywords["segments"] = problem.segments
     if has("lengths"):  # the queries stay where they are, beside all keys
-        keywords |= {"kv_lengths": problem.filled, "q_positions": problem.q_positions}
+        keywords |= {"kv_lengths": problem.case.filled, "q_positions": problem.q_positions}
     if has("clock"):
         keywords["clock"] = problem.clock
     if has("softcap"):
@@ -402,7 +397,7 @@ def dense_bias(problem: Problem) -> np.ndarray:
     if has("segments"):
         added = np.where(problem.segments[:, None] == problem.segments, added, -np.inf)
     if has("lengths"):
-        added = np.where(np.arange(gap.shape[1]) < problem.filled, added, -np.inf)
+        added = np.where(np.arange(gap.shape[1]) < problem.case.filled, added, -np.inf)
     if has("clock"):
         added = added - np.abs(problem.clock[-len(gap) :, None] - problem.clock)
     return added.astype(np.float64 if problem.case.dtype == "float64" else np.float32)

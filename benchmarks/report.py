@@ -64,12 +64,12 @@ def duration(seconds: float) -> str:
     return f"{seconds * 1e6:.3g} us"
 
 
-def judge(case: Case, results: list[dict]) -> list[dict]:
+def judge(case: Case, results: list[dict], isa: str = "avx512") -> list[dict]:
     """Hold a row against its floors; the best decides, because company on a machine only slows down."""
     runs: dict = next((result["runs"] for result in results if result["label"] == case.label), {})
     found = []
     names = {"share": f"share of {case.yardstick}", "speedup": "speedup over one thread"}
-    for measure, threads, least in case.floors:
+    for measure, threads, least in case.floors_on(isa):
         run = runs.get(threads, {})
         got = run.get(measure) if measure in names else run.get("peers", {}).get(measure, {}).get("ratio")
         what = names.get(measure, f"times as fast as {measure}")

@@ -91,6 +91,20 @@ class Case:
         return 512 if self.heads_and_length[1] >= 4096 else 256
 
     @property
+    def filled(self) -> int:
+        """Keys that count, where the cache is not full."""
+        keys = self.heads_and_length[1]
+        return keys * 3 // 4 if "lengths" in self.words else keys
+
+    def floors_on(self, isa: str) -> tuple[tuple[str, int, float], ...]:
+        """The floors; of multiply-adds AVX2 owes less than AVX-512, whose registers hold more of a tile."""
+        if isa != "avx2" or not (self.yardstick or "").endswith("FMA"):
+            return self.floors
+        return tuple(
+            (name, n, min(least, 0.72) if name == "share" else least) for name, n, least in self.floors
+        )
+
+    @property
     def work(self) -> float:
         """Useful flops of one call (attention with many queries), or bytes it must move (all others)."""
         size = ITEMSIZE[self.dtype]
@@ -98,7 +112,7 @@ class Case:
             batch, heads, queries, width = self.shape
             key_heads, keys = self.heads_and_length
             if self.section == "decode":
-                return 2.0 * batch * key_heads * keys * width * size
+                return 2.0 * batch * key_heads * self.filled * width * size
             pairs = queries * keys - ("causal" in self.words) * queries * (queries - 1) // 2
             if self.window and self.window < queries:  # of square scores: what is older than the window
                 pairs -= (queries - self.window) * (queries - self.window + 1) // 2
@@ -204,29 +218,37 @@ def _variants() -> list[Case]:
 
 
 def _decode() -> list[Case]:
-    def row(heads: int, queries: int, key_heads: int, keys: int, dtype: str = "float32", quick: bool = False):
+    def row(heads: int, queries: int, key_heads: int, keys: int, *words: str, dtype: str = "float32",
+            quick: bool = False):  # fmt: skip
         shape = 1, heads, queries, 64
         group = heads > key_heads
         floors: tuple[tuple[str, int, float], ...] = (("share", 1, 0.7 if group else 0.8),)
-        if dtype != "float32":
+        if dtype in ("float16", "bfloat16"):
             floors = (("plain", 1, 1.7),)
         elif group:
             floors += (("torch", 1, 2.0),)
         if heads == 1:
             floors += (("share", 2, 0.75),)
         floors = floors if keys >= 16384 else ()
-        return Case("decode", "attention", shape, ("causal",), (key_heads, keys), dtype, quick, floors)
+        return Case("decode", "attention", shape, ("causal", *words), (key_heads, keys), dtype, quick, floors)
 
+    halves = [
+        row(8, 1, key_heads, 16384, dtype=dtype) for key_heads in (8, 2) for dtype in ("float16", "bfloat16")
+    ]
     return [
         row(8, 1, 8, 1024),
         row(8, 1, 8, 16384, quick=True),
         row(8, 1, 2, 16384, quick=True),
+        row(8, 1, 1, 16384),
         row(8, 4, 2, 16384),
         row(1, 1, 1, 16384),
         row(1, 1, 1, 131072),
         row(8, 4, 8, 16384),
-        row(8, 1, 8, 16384, "float16"),
-        row(8, 1, 8, 16384, "bfloat16"),
+        row(8, 1, 8, 16384, "lengths"),
+        row(8, 1, 8, 16384, "views"),
+        row(8, 1, 2, 16384, "views"),
+        row(8, 1, 8, 16384, dtype="float64"),
+        *halves,
     ]
 
 
@@ -243,6 +265,9 @@ def _retention() -> list[Case]:
 
 def _share(least: float) -> tuple[tuple[str, int, float], ...]:
     return ("share", 1, least), ("share", 2, least)
+
+
+FORMS: tuple[tuple[str, ...], ...] = (), ("half",), ("tables",), ("half", "tables")
 
 
 def _rotations() -> list[Case]:
@@ -269,6 +294,8 @@ def _rotations() -> list[Case]:
         for dtype in ("float16", "bfloat16")
     ]
     rows.append(Case("rope", "apply_rope", (1, 16, 4096, 128), dtype="float64", floors=_share(0.8)))
+    tokens = (1, 8, 512, 64)  # of a prompt; those of a decoder's step stand among the small calls
+    rows += [Case("rope", "apply_rope", tokens, words) for words in FORMS]
     rows.append(Case("rope", "apply_rope", cached, quick=True))
     rows += [Case("rope", "apply_rope", cached, words) for words in (("half",), ("tables",), ("in place",))]
     rows += [Case("rope", "apply_rope_2d", cached), Case("rope", "apply_rope_nd", cached)]
@@ -296,7 +323,7 @@ def _small() -> list[Case]:
         Case("small", "attention", (1, 8, 1, 64), ("causal",), keys=(8, 64), quick=True),
         Case("small", "apply_rope", (1, 1, 8, 16), quick=True),
         Case("small", "apply_rope", (1, 1, 8, 16), ("tables",)),
-        Case("small", "apply_rope", (1, 8, 1, 64), ("half",)),
+        *[Case("small", "apply_rope", (1, 8, tokens, 64), words) for tokens in (1, 8) for words in FORMS],
         Case("small", "apply_rope_2d", (1, 1, 8, 16)),
         Case("small", "apply_rope_nd", (1, 1, 8, 16)),
         Case("small", "retention", (1, 8, 1, 64), ("state",), quick=True),

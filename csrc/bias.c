@@ -18,31 +18,37 @@ typedef struct {
     const pe_bias_params *p;
     const pe_real_kernels *k;
     ptrdiff_t M, N, rows_a_task, tasks_a_matrix;
-    bool stream;
+    bool stream, clocked;
+    char infinite[sizeof(double)]; /* -inf as out has it */
 } job_t;
 
-static void load_doubles(const pe_view *v, ptrdiff_t at, ptrdiff_t stride, ptrdiff_t n, double *to) {
-    if (stride == (ptrdiff_t)sizeof *to) memcpy(to, v->data + at, (size_t)n * sizeof *to);
+static void load_doubles(const char *from, ptrdiff_t step, ptrdiff_t n, double *to) {
+    if (step == (ptrdiff_t)sizeof *to) memcpy(to, from, (size_t)n * sizeof *to);
     else
-        for (ptrdiff_t i = 0; i < n; i++) to[i] = pe_double_at(v->data + at + i * stride, 0);
+        for (ptrdiff_t i = 0; i < n; i++) to[i] = pe_double_at(from + i * step, 0);
 }
 
-typedef struct {
-    ptrdiff_t t, s, slope, out;
-} offsets_t;
-
-/* where matrix `index` of the leading axes begins in each operand */
-static offsets_t matrix_at(const pe_bias_params *p, ptrdiff_t index) {
-    offsets_t at = {0};
-    for (int i = p->ndim - 3; i >= 0; i--) {
-        const ptrdiff_t j = index % p->shape[i];
-        index /= p->shape[i];
-        at.t += j * p->t.stride[i];
-        at.s += j * p->s.stride[i];
-        at.slope += j * p->slope.stride[i];
-        at.out += j * p->out.stride[i];
-    }
+/* where matrix `index` of the leading axes begins in an operand */
+static ptrdiff_t matrix_at(const pe_bias_params *p, const pe_view *v, ptrdiff_t index) {
+    ptrdiff_t at = 0;
+    for (int i = p->ndim - 3; i >= 0; index /= p->shape[i--]) at += index % p->shape[i] * v->stride[i];
     return at;
+}
+
+/* -inf where a key's position is beyond its query's: what was written went by clocks. The rows begin at query i0 and
+ * key j0 of matrix `index`. */
+static void hide_future(const job_t *job, const pe_biased *rows, ptrdiff_t index, ptrdiff_t i0, ptrdiff_t j0) {
+    const pe_view *t = &job->p->t, *s = &job->p->s;
+    const ptrdiff_t t_step = t->stride[job->p->ndim - 2], s_step = s->stride[job->p->ndim - 1];
+    const char *of_t = t->data + matrix_at(job->p, t, index) + i0 * t_step;
+    const char *of_s = s->data + matrix_at(job->p, s, index) + j0 * s_step;
+    const size_t item = (size_t)pe_itemsize(rows->dtype);
+    for (ptrdiff_t i = 0; i < rows->rows; i++) {
+        const double query = pe_double_at(of_t + i * t_step, 0);
+        char *out = rows->out + i * rows->out_step;
+        for (ptrdiff_t j = 0; j < rows->n; j++)
+            if (pe_double_at(of_s + j * s_step, 0) > query) memcpy(out + j * (ptrdiff_t)item, job->infinite, item);
+    }
 }
 
 static void bias_task(const void *context, ptrdiff_t task, void *scratch) {
@@ -53,26 +59,32 @@ static void bias_task(const void *context, ptrdiff_t task, void *scratch) {
     double *t = scratch, *keys = t + ROWS;
     char *spare = (char *)(keys + CHUNK + PE_LANE_BYTES);
 
-    const offsets_t at = matrix_at(p, task / job->tasks_a_matrix);
-    const ptrdiff_t i0 = task % job->tasks_a_matrix * job->rows_a_task, t_axis = p->ndim - 2, s_axis = p->ndim - 1;
+    const pe_view *of_q = job->clocked ? &p->q_clock : &p->t, *of_k = job->clocked ? &p->k_clock : &p->s;
+    const ptrdiff_t index = task / job->tasks_a_matrix, i0 = task % job->tasks_a_matrix * job->rows_a_task;
     const ptrdiff_t i1 = i0 + job->rows_a_task < job->M ? i0 + job->rows_a_task : job->M;
-    pe_biased rows = {.dtype = p->out.dtype, .out_step = p->out.stride[t_axis], .t = t, .s = keys,
-                      .slope = pe_double_at(p->slope.data + at.slope, 0), .causal = p->causal};
+    const ptrdiff_t t_step = of_q->stride[p->ndim - 2], s_step = of_k->stride[p->ndim - 1];
+    const char *queries = of_q->data + matrix_at(p, of_q, index);
+    const char *positions = of_k->data + matrix_at(p, of_k, index);
+    pe_biased rows = {.dtype = p->out.dtype, .out_step = p->out.stride[p->ndim - 2], .t = t, .s = keys,
+                      .slope = pe_double_at(p->slope.data + matrix_at(p, &p->slope, index), 0),
+                      .causal = p->causal && !job->clocked};
     for (ptrdiff_t j0 = 0; j0 < job->N; j0 += CHUNK) {
         rows.n = job->N - j0 < CHUNK ? job->N - j0 : CHUNK;
-        load_doubles(&p->s, at.s + j0 * p->s.stride[s_axis], p->s.stride[s_axis], rows.n, keys);
+        load_doubles(positions + j0 * s_step, s_step, rows.n, keys);
         rows.origin = keys[0];
-        rows.out = p->out.data + at.out + i0 * rows.out_step + j0 * item;
+        rows.out = p->out.data + matrix_at(p, &p->out, index) + i0 * rows.out_step + j0 * item;
         /* half a page from where rows are written: a load whose low 12 bits are those of a store just made waits */
         char *shifted = spare + (((uintptr_t)rows.out - (uintptr_t)spare + PAGE / 2) & (PAGE - 64));
-        rows.near = k->size == 4 && k->shift_row(rows.n, keys, keys[0], shifted) ? shifted : NULL;
+        rows.near = shifted;
+        rows.gaps = k->shift_row(rows.n, keys, keys[0], shifted);
         /* rows of a part are no neighbours: one at a time, so that each can go past the cache */
         const ptrdiff_t most = job->stream && job->N > CHUNK ? 1 : ROWS;
         for (ptrdiff_t i = i0; i < i1; i += rows.rows, rows.out += rows.rows * rows.out_step) {
             rows.rows = i1 - i < most ? i1 - i : most;
-            load_doubles(&p->t, at.t + i * p->t.stride[t_axis], p->t.stride[t_axis], rows.rows, t);
+            load_doubles(queries + i * t_step, t_step, rows.rows, t);
             rows.stream = job->stream && (rows.out_step == rows.n * item || rows.rows == 1);
             k->bias(&rows);
+            if (p->causal && job->clocked) hide_future(job, &rows, index, i, j0);
         }
         if (pe_stopping()) break;
     }
@@ -80,7 +92,7 @@ static void bias_task(const void *context, ptrdiff_t task, void *scratch) {
 }
 
 pe_status pe_bias(const pe_bias_params *p) {
-    job_t job = {.p = p, .k = &pe_active->real[pe_is_double(p->out.dtype)]};
+    job_t job = {.p = p, .k = &pe_active->real[pe_is_double(p->out.dtype)], .clocked = p->k_clock.data};
     job.M = p->shape[p->ndim - 2];
     job.N = p->shape[p->ndim - 1];
     ptrdiff_t matrices = 1;
@@ -93,7 +105,10 @@ pe_status pe_bias(const pe_bias_params *p) {
     if (job.rows_a_task < 1) job.rows_a_task = 1;
     if (job.rows_a_task > job.M) job.rows_a_task = job.M;
     job.tasks_a_matrix = (job.M + job.rows_a_task - 1) / job.rows_a_task;
-    job.stream = bytes >= STREAM_FROM;
+    job.stream = bytes >= STREAM_FROM && !(job.clocked && p->causal); /* whose rows are written twice */
+    const double wide = -INFINITY;
+    const float narrow = -INFINITY;
+    job.k->store_row(p->out.dtype, 1, pe_is_double(p->out.dtype) ? (const void *)&wide : &narrow, job.infinite);
     return pe_run(matrices * job.tasks_a_matrix, SCRATCH, SECONDS_PER_BYTE * bytes,
                   bias_task, &job, p->num_threads);
 }

@@ -1,24 +1,40 @@
 /* Rows of slope * (s - t), written once in vector names. What they depend on is a constant at each place of use. */
 
-static bool FN(shift_row)(ptrdiff_t n, const double *s, double origin, void *near) {
-    REAL *to = near;
-    int inexact = 0; /* int and | rather than bool and ||, which compilers do not vectorise */
-    for (ptrdiff_t j = 0; j < n; j++) {
+/* Loops over all keys: int and | rather than bool and ||, which compilers do not vectorise. */
+static pe_gaps FN(shift_row)(ptrdiff_t n, const double *s, double origin, void *near) {
+    const double step = n > 1 ? s[1] - s[0] : 1;
+    int uneven = !(fabs(s[0]) < 0x1p52 && step >= 1 && step * (double)n < PE_WHOLE_GAP) || rint(s[0]) != s[0] ||
+                 rint(step) != step;
+    for (ptrdiff_t j = 0; j < n; j++) uneven |= s[j] != s[0] + step * (double)j;
+    int inexact = !REAL_IS_FLOAT;
+    for (ptrdiff_t j = 0; REAL_IS_FLOAT && j < n; j++) {
         const double gap = s[j] - origin;
-        to[j] = (REAL)gap;
-        inexact |= ((double)to[j] != gap) | (to[j] + origin != s[j]);
+        const REAL real = (REAL)gap;
+        ((REAL *)near)[j] = real;
+        inexact |= ((double)real != gap) | (real + origin != s[j]);
     }
-    return !inexact;
+    if (!uneven && W > 1) return PE_WHOLE; /* of plain C, compilers make vectors where rows are loaded */
+    return inexact ? PE_FAR : PE_NEAR;
 }
 
-INLINE V FN(bias_of)(V gap, V slope, bool causal) { /* gap = s - t */
-    if (causal) return v(select)(v(gt)(gap, v(zero)()), v(set1)(-(REAL)INFINITY), v(mul)(slope, gap));
-    return v(mul)(slope, v(min)(gap, v(sub)(v(zero)(), gap)));
+/* gap = s - t; hidden is -inf */
+INLINE V FN(bias_of)(V gap, V slope, V hidden, bool causal) {
+    if (causal) return v(select)(v(gt)(gap, v(zero)()), hidden, v(mul)(slope, gap));
+    return v(mul)(slope, v(sub)(v(zero)(), v(abs)(gap)));
 }
 
-INLINE V FN(bias_at)(const pe_biased *b, bool causal, bool exact, ptrdiff_t j, vec_f64 t, V t_near, V slope) {
-    const V gap = exact ? v(sub)(v(load)((const REAL *)b->near + j), t_near) : v(difference)(b->s + j, t);
-    return FN(bias_of)(gap, slope, causal);
+/* a slope beyond the reals would become infinite, and NaN at gap 0 */
+INLINE V FN(slope_of)(const pe_biased *b) {
+    return v(set1)((REAL)(b->slope < (double)REAL_MAX ? b->slope : (double)REAL_MAX));
+}
+
+/* Keys before the first whole vector on whole lines: of vectors that cross a page, each takes as long as 400
+ * operations. */
+INLINE ptrdiff_t FN(head_of)(const pe_biased *b, pe_dtype dtype, const char *out) {
+    const ptrdiff_t line = W * (ptrdiff_t)sizeof(REAL);
+    const ptrdiff_t bytes = dtype == REAL_DTYPE ? -(ptrdiff_t)(uintptr_t)out & (line - 1) : 0;
+    const ptrdiff_t head = bytes / (ptrdiff_t)sizeof(REAL);
+    return head < b->n ? head : b->n;
 }
 
 /* keys `from` .. `end` - 1 of a row that starts at `out` */
@@ -26,18 +42,19 @@ INLINE void FN(bias_part)(const pe_biased *b, pe_dtype dtype, bool causal, bool 
                           ptrdiff_t from, ptrdiff_t end, char *out) {
     const ptrdiff_t z = pe_itemsize(dtype);
     const vec_f64 t = set1_f64(query);
-    const V t_near = v(set1)((REAL)(query - b->origin));
-    ptrdiff_t j = from;
-    for (; j + W <= end; j += W) FN(put)(dtype, out + j * z, FN(bias_at)(b, causal, exact, j, t, t_near, slope), W);
-    if (j < end) FN(put)(dtype, out + j * z, FN(bias_at)(b, causal, exact, j, t, t_near, slope), (int)(end - j));
+    const V t_near = v(set1)((REAL)(query - b->origin)), hidden = v(set1)(-(REAL)INFINITY);
+    for (ptrdiff_t j = from; j < end; j += W) {
+        const V gap = exact ? v(sub)(v(load)((const REAL *)b->near + j), t_near) : v(difference)(b->s + j, t);
+        const V bias = FN(bias_of)(gap, slope, hidden, causal);
+        FN(put)(dtype, out + j * z, bias, end - j < W ? (int)(end - j) : W);
+    }
 }
 
 INLINE void FN(bias_as)(const pe_biased *b, pe_dtype dtype, bool causal, bool exact, double t, stream_t *stream,
                         char *out) {
     enum { PART = PE_STREAM_ROW / sizeof(REAL) / 64 * 64 };
-    /* a slope beyond the reals would become infinite, and NaN at gap 0 */
-    const V slope = v(set1)((REAL)(b->slope < (double)REAL_MAX ? b->slope : (double)REAL_MAX));
-    const ptrdiff_t z = pe_itemsize(dtype), line = W * (ptrdiff_t)sizeof(REAL);
+    const V slope = FN(slope_of)(b);
+    const ptrdiff_t z = pe_itemsize(dtype);
     if (b->stream) {
         for (ptrdiff_t j = 0; j < b->n; j += PART) {
             const ptrdiff_t end = j + PART < b->n ? j + PART : b->n;
@@ -46,11 +63,9 @@ INLINE void FN(bias_as)(const pe_biased *b, pe_dtype dtype, bool causal, bool ex
         }
         return;
     }
-    /* whole vectors on whole lines: of those that cross a page, each takes as long as 400 operations */
-    ptrdiff_t first = dtype == REAL_DTYPE ? (-(ptrdiff_t)(uintptr_t)out & (line - 1)) / z : 0;
-    if (first > b->n) first = b->n;
-    if (first) FN(bias_part)(b, dtype, causal, exact, t, slope, 0, first, out);
-    FN(bias_part)(b, dtype, causal, exact, t, slope, first, b->n, out);
+    const ptrdiff_t head = FN(head_of)(b, dtype, out);
+    if (head) FN(bias_part)(b, dtype, causal, exact, t, slope, 0, head, out);
+    FN(bias_part)(b, dtype, causal, exact, t, slope, head, b->n, out);
 }
 
 INLINE void FN(bias_rows)(const pe_biased *b, pe_dtype dtype) {
@@ -59,7 +74,8 @@ INLINE void FN(bias_rows)(const pe_biased *b, pe_dtype dtype) {
     for (ptrdiff_t i = 0; i < b->rows; i++) {
         const double t = b->t[i];
         const REAL near = (REAL)(t - b->origin);
-        const bool exact = b->near && (double)near == t - b->origin && near + b->origin == t;
+        const bool exact = REAL_IS_FLOAT && b->gaps != PE_FAR && (double)near == t - b->origin &&
+                           near + b->origin == t;
         char *out = b->out + i * b->out_step;
         if (exact && b->causal) FN(bias_as)(b, dtype, true, true, t, &stream, out);
         else if (exact) FN(bias_as)(b, dtype, false, true, t, &stream, out);
@@ -69,11 +85,58 @@ INLINE void FN(bias_rows)(const pe_biased *b, pe_dtype dtype) {
     if (b->stream) stream_close(&stream);
 }
 
-static void FN(bias)(const pe_biased *b) {
+/* The same in cache, all gaps whole numbers and the keys' at equal steps: sums of these in place of loads, each of
+ * which would wait until the stores of a like address, one in every page, have left (a third of the time). Lines begin
+ * at like keys of all rows: where they do not, what is ready for all rows would have to be made for each. */
+INLINE void FN(bias_whole)(const pe_biased *b, pe_dtype dtype, bool causal) {
+    const ptrdiff_t z = pe_itemsize(dtype), n = b->n;
+    const double s = b->s[0], step = n > 1 ? b->s[1] - s : 1;
+    char *out = b->out;
+    const ptrdiff_t head = FN(head_of)(b, dtype, out), whole = head + (n - head) / W * W;
+    const int before = (int)head & (W - 1), after = (int)(n - whole) & (W - 1);
+    V first = v(difference)(b->s, set1_f64(s)), main = v(add)(first, v(set1)((REAL)head * (REAL)step));
+    V slope = FN(slope_of)(b), hidden = v(set1)(-(REAL)INFINITY), one = v(set1)(W * (REAL)step);
+    v(pin)(&first), v(pin)(&main), v(pin)(&slope), v(pin)(&hidden), v(pin)(&one);
+    for (ptrdiff_t i = 0; i < b->rows; i++, out += b->out_step) {
+        const double t = b->t[i] - s;
+        const V behind = v(set1)((REAL)t);
+        if (head) FN(put)(dtype, out, FN(bias_of)(v(sub)(first, behind), slope, hidden, causal), before);
+        V gap = v(sub)(main, behind);
+        ptrdiff_t j = head;
+        if (causal) { /* keys up to t / step are seen */
+            const ptrdiff_t seen = (ptrdiff_t)(t / step) + 1 < n ? (ptrdiff_t)(t / step) + 1 : n;
+            for (; j + W <= seen; j += W, gap = v(add)(gap, one)) FN(put)(dtype, out + j * z, v(mul)(slope, gap), W);
+            if (j < seen && j < whole) {
+                FN(put)(dtype, out + j * z, FN(bias_of)(gap, slope, hidden, true), W);
+                j += W, gap = v(add)(gap, one);
+            }
+            for (; j < whole; j += W) FN(put)(dtype, out + j * z, hidden, W);
+        } else {
+            for (; j < whole; j += W, gap = v(add)(gap, one))
+                FN(put)(dtype, out + j * z, FN(bias_of)(gap, slope, hidden, false), W);
+        }
+        if (after) FN(put)(dtype, out + j * z, FN(bias_of)(gap, slope, hidden, causal), after);
+    }
+}
+
+INLINE void FN(bias_into)(const pe_biased *b, pe_dtype dtype) {
+    const bool may = b->gaps == PE_WHOLE && !b->stream && b->out_step % LINE == 0;
+    int odd = 0;
+    for (ptrdiff_t i = 0; may && i < b->rows; i++) {
+        const double gap = b->t[i] - b->s[0];
+        odd |= !(fabs(gap) < PE_WHOLE_GAP) | (rint(gap) != gap);
+    }
+    if (may && !odd && b->causal) FN(bias_whole)(b, dtype, true);
+    else if (may && !odd) FN(bias_whole)(b, dtype, false);
+    else FN(bias_rows)(b, dtype);
+}
+
+static void FN(bias)(const pe_biased *rows) {
+    const pe_biased b = *rows; /* a copy that no store can touch: compilers keep it in registers */
 #if REAL_IS_FLOAT
-    if (b->dtype == PE_F16) FN(bias_rows)(b, PE_F16);
-    else if (b->dtype == PE_BF16) FN(bias_rows)(b, PE_BF16);
+    if (b.dtype == PE_F16) FN(bias_into)(&b, PE_F16);
+    else if (b.dtype == PE_BF16) FN(bias_into)(&b, PE_BF16);
     else
 #endif
-        FN(bias_rows)(b, REAL_DTYPE);
+        FN(bias_into)(&b, REAL_DTYPE);
 }

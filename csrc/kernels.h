@@ -43,15 +43,21 @@ typedef struct {
     ptrdiff_t x_step, angle_step, out_step;
 } pe_turned;
 
+/* How the gaps between keys and queries may be formed: in float64; as the difference of `near` reals; or, where the
+ * first key is a whole number and the others follow it at equal whole steps up to PE_WHOLE_GAP, by adding these. */
+typedef enum { PE_FAR, PE_NEAR, PE_WHOLE } pe_gaps;
+#define PE_WHOLE_GAP 0x1p23
+
 /* Rows out[i][j] = slope * (s[j] - t[i]), -inf where s[j] > t[i]; not causal: slope * -|s[j] - t[i]|. The gap is formed
- * in float64 and rounded once. near, unless NULL, holds s[j] - origin as reals, exactly: where t - origin is exact too,
- * the difference of the two is the same number at half the work. s and near are read in whole vectors. stream: past the
- * cache, rows that follow one another. */
+ * in float64 and rounded once. near holds s[j] - origin as floats, exactly unless gaps are PE_FAR: where t - origin is
+ * exact too, the difference of the two is the same number at half the work. s and near are read in whole vectors.
+ * stream: past the cache, rows that follow one another. */
 typedef struct {
     pe_dtype dtype;
     ptrdiff_t rows, n, out_step;
     const double *t, *s;
     const void *near;
+    pe_gaps gaps;
     double origin, slope;
     bool causal, stream;
     char *out;
@@ -79,8 +85,8 @@ typedef struct {
 
     /* Rows of biases. */
     void (*bias)(const pe_biased *rows);
-    /* near[j] = s[j] - origin; true when all are exact */
-    bool (*shift_row)(ptrdiff_t n, const double *s, double origin, void *near);
+    /* near[j] = s[j] - origin, for float only, and how gaps may be formed */
+    pe_gaps (*shift_row)(ptrdiff_t n, const double *s, double origin, void *near);
 
     /* dst[c][r] = factor[c] * src[r][c], or the one factor that `same` is where factor is NULL; leading sizes in
      * reals. */

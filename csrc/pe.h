@@ -73,12 +73,14 @@ typedef struct {
 } pe_rope_params;
 pe_status pe_rope(const pe_rope_params *p);
 
-/* out[..., i, j] = -slope * (t_i - s_j), -inf where s_j > t_i; not causal: -slope * |t_i - s_j|. Positions and
- * slopes are float64; t has stride 0 along N, s along M, slope along both. out's last axis is contiguous. */
+/* out[..., i, j] = -slope * (t_i - s_j), -inf where s_j > t_i; not causal: -slope * |t_i - s_j|. With clocks (data
+ * NULL: none) it is -slope * |q_clock_i - k_clock_j|, and t and s hide what they hide. Positions, clocks and slopes are
+ * float64; t and q_clock have stride 0 along N, s and k_clock along M, slope along both. out's last axis is
+ * contiguous. */
 typedef struct {
     int ndim;
     ptrdiff_t shape[PE_MAX_AXES]; /* ..., M, N */
-    pe_view t, s, slope, out;
+    pe_view t, s, q_clock, k_clock, slope, out;
     bool causal;
     int num_threads;
 } pe_bias_params;
@@ -106,6 +108,17 @@ typedef struct {
     int num_threads;
 } pe_attention_params;
 pe_status pe_attention(const pe_attention_params *p);
+
+/* Attention over disjoint sets of keys put together: out = sum_i e^(lse_i - lse) out_i in the order of the parts, and
+ * lse = log sum_i e^lse_i, in float64 for float64 values, else in float32. All in C order: (rows, width), and (rows,)
+ * of float32 or float64. A part with lse -inf counts for nothing, whatever its values. */
+typedef struct {
+    ptrdiff_t parts, rows, width;
+    pe_dtype dtype, lse_dtype;
+    const char *const *outs, *const *lses;
+    char *out, *lse;
+} pe_merge_params;
+pe_status pe_merge(const pe_merge_params *p);
 
 /* A number a head, or a row of them; `heads` of them (1, K or H) serve the H query heads. */
 typedef struct {

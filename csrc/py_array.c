@@ -108,15 +108,17 @@ PyObject *pe_new_like(PyObject *like, int ndim, const ptrdiff_t *shape) {
     return PyArray_Empty(ndim, dims, d, 0);
 }
 
-bool pe_are_positions(PyObject *o) {
-    const int dtype = pe_array_dtype(o), n = axis_count(o);
-    if (dtype != PE_F64 && dtype != PE_I64) return false;
+double pe_farthest(PyObject *o, bool rising) {
+    const int dtype = pe_array_dtype(o);
+    if (dtype != PE_F64 && dtype != PE_I64) return INFINITY;
+    const int n = axis_count(o);
     ptrdiff_t index[PE_MAX_AXES] = {0};
     const char *row = PyArray_BYTES(as_array(o));
-    for (int i = 0; i < n; i++)
-        if (axis_size(o, i) == 0) return true;
+    double farthest = 0;
+    if (PyArray_SIZE(as_array(o)) == 0) return 0;
     for (;;) {
         const ptrdiff_t count = n ? axis_size(o, n - 1) : 1, stride = n ? axis_stride(o, n - 1) : 0;
+        double before = -INFINITY;
         for (ptrdiff_t i = 0; i < count; i++) {
             double x;
             memcpy(&x, row + i * stride, sizeof x);
@@ -124,10 +126,12 @@ bool pe_are_positions(PyObject *o) {
                 int64_t whole;
                 memcpy(&whole, row + i * stride, sizeof whole);
                 const int64_t most = (int64_t)1 << 53; /* what is one larger would round to it */
-                if (whole > most || whole < -most) return false;
+                if (whole > most || whole < -most) return INFINITY;
                 x = (double)whole;
             }
-            if (!(fabs(x) <= 0x1p53)) return false;
+            if (!(fabs(x) <= 0x1p53) || (rising && x < before)) return INFINITY;
+            if (fabs(x) > farthest) farthest = fabs(x);
+            before = x;
         }
         int axis = n - 2;
         for (; axis >= 0; axis--) { /* the next row, like an odometer */
@@ -136,6 +140,15 @@ bool pe_are_positions(PyObject *o) {
             row -= axis_size(o, axis) * axis_stride(o, axis);
             index[axis] = 0;
         }
-        if (axis < 0) return true;
+        if (axis < 0) return farthest;
     }
+}
+
+PyObject *pe_widen(PyObject *o, int type) {
+    if (!PyArray_CheckExact(o)) return Py_NewRef(o);
+    PyArray_Descr *d = PyArray_DESCR(as_array(o));
+    const bool small = PyTypeNum_ISINTEGER(d->type_num) && PyDataType_ELSIZE(d) < 8;
+    const bool whole = pe_array_dtype(o) == PE_I64 && pe_are_positions(o);
+    const bool real = type == NPY_DOUBLE && (d->type_num == NPY_FLOAT || whole);
+    return small || real ? PyArray_FROM_OTF(o, type, 0) : Py_NewRef(o);
 }

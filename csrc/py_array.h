@@ -35,7 +35,13 @@ bool pe_is_output(PyObject *o, pe_dtype dtype, int ndim, const ptrdiff_t *shape)
 /* A new C-order array of like's dtype. */
 PyObject *pe_new_like(PyObject *like, int ndim, const ptrdiff_t *shape);
 
-/* every element of a float64 or int64 array is finite and at most 2^53 in size */
-bool pe_are_positions(PyObject *o);
+/* The size of the largest position in a float64 or int64 array; infinity for anything else, where an element is not
+ * finite or beyond 2^53, and, if they must be rising, where one lies below the one before it on the last axis. */
+double pe_farthest(PyObject *o, bool rising);
+static inline bool pe_are_positions(PyObject *o) { return pe_farthest(o, false) <= 0x1p53; }
+static inline bool pe_are_times(PyObject *o) { return pe_farthest(o, true) <= 0x1p53; }
+/* Numbers that fit into NPY_DOUBLE or NPY_LONGLONG, as such, in a new array: integers of at most 32 bits, and for
+ * doubles float32 and positions of 64 bits. A new reference to anything else. */
+PyObject *pe_widen(PyObject *o, int type);
 
 #endif

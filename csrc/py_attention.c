@@ -1,8 +1,11 @@
 /* The binding of attention: two dozen optional operands, each seen as a view over batch, head and row. */
 #include "py_binding.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
+
+#include "kernels.h"
 
 /* The options in the order of the tuple that Python packs. */
 enum {
@@ -52,6 +55,18 @@ static bool positions(PyObject *o, PyObject *of, const pe_attention_params *p, p
     return o == Py_None || (pe_are_positions(o) && row_view(o, of, PE_F64, p, heads, view));
 }
 
+/* Clocks count query heads on both sides. That of the keys serves queries, as the last of them, if need be. */
+static bool clock_views(PyObject *const *o, PyObject *q, PyObject *k, pe_attention_params *p) {
+    PyObject *of_q = o[Q_CLOCK], *of_k = o[K_CLOCK];
+    if (!pe_are_times(of_k) || !row_view(of_k, k, PE_F64, p, p->H, &p->k_clock)) return false;
+    if (of_q != Py_None) return pe_are_times(of_q) && row_view(of_q, q, PE_F64, p, p->H, &p->q_clock);
+    const int row = p->batch_ndim + 1;
+    if (o[KV_LENGTHS] != Py_None || axis_size(of_k, axis_count(of_k) - 1) != p->N || p->M > p->N) return false;
+    p->q_clock = p->k_clock;
+    p->q_clock.data += (p->N - p->M) * p->k_clock.stride[row];
+    return true;
+}
+
 /* (rows, axes) or the operand's axes with the last counting position axes: one view each */
 static bool turn_positions(PyObject *o, PyObject *of, const pe_attention_params *p, ptrdiff_t heads, pe_view *views) {
     if (o == Py_None || pe_array_dtype(o) != PE_F64 || !pe_are_positions(o)) return false;
@@ -84,7 +99,7 @@ static bool head_view(PyObject *o, const pe_attention_params *p, double least, d
     if (PyFloat_Check(o)) {
         *numbers = PyFloat_AsDouble(o);
         count = 1, stride = 0;
-    } else if ((dtype != PE_F64 && dtype != PE_F32) || axis_count(o) != 1 || axis_size(o, 0) != count) {
+    } else if (!pe_is_values(dtype) || axis_count(o) != 1 || axis_size(o, 0) != count) {
         return false;
     } else if (dtype == PE_F64) {
         view->data = PyArray_BYTES(as_array(o));
@@ -93,7 +108,7 @@ static bool head_view(PyObject *o, const pe_attention_params *p, double least, d
         if (count > FEW_HEADS) return false;
         for (ptrdiff_t i = 0; i < count; i++) {
             float x;
-            memcpy(&x, PyArray_BYTES(as_array(o)) + i * axis_stride(o, 0), sizeof x);
+            pe_active->real[0].load_row((pe_dtype)dtype, 1, PyArray_BYTES(as_array(o)) + i * axis_stride(o, 0), &x);
             numbers[i] = x;
         }
     }
@@ -108,9 +123,9 @@ static bool head_view(PyObject *o, const pe_attention_params *p, double least, d
 /* the batch axes alone, or one int; each 0..N */
 static bool length_view(PyObject *o, const pe_attention_params *p, int64_t *number, pe_view *view) {
     if (o == Py_None) return true;
-    if (PyLong_CheckExact(o)) {
-        *number = PyLong_AsLongLong(o);
-        PyErr_Clear(); /* too large for it: -1 */
+    if (PyLong_CheckExact(o) || PyArray_IsScalar(o, Integer)) {
+        *number = PyNumber_AsSsize_t(o, NULL); /* clipped; -1 for numpy.timedelta64 */
+        PyErr_Clear();
         view->data = (char *)number;
         return *number >= 0 && *number <= p->N;
     }
@@ -127,13 +142,6 @@ static bool length_view(PyObject *o, const pe_attention_params *p, int64_t *numb
         if (length < 0 || length > p->N) return false;
     }
     return true;
-}
-
-/* a Python float, or `otherwise` for None; false for anything else */
-static bool number(PyObject *o, double otherwise, double *x) {
-    if (o != Py_None && !PyFloat_Check(o)) return false;
-    *x = o == Py_None ? otherwise : PyFloat_AsDouble(o);
-    return !isnan(*x);
 }
 
 static bool read_operands(PyObject *const *a, pe_attention_params *p) {
@@ -169,12 +177,14 @@ static bool read_options(PyObject *const *a, PyObject *const *o, int scores_ndim
                          pe_attention_params *p) {
     PyObject *q = a[0], *k = a[1];
     if (o[SCALE] == Py_None && p->D == 0) return false;
-    if (!number(o[SCALE], p->D ? 1 / sqrt((double)p->D) : 1, &p->scale) || !isfinite(p->scale)) return false;
-    if (!number(o[SOFTCAP], 0, &p->softcap)) return false;
+    bool causal;
     double right;
-    if (!number(o[LEFT], INFINITY, &p->high) || !number(o[RIGHT], INFINITY, &right)) return false;
-    p->open = PyObject_IsTrue(o[LEFT_OPEN]) == 1;
-    p->low = PyObject_IsTrue(o[CAUSAL]) == 1 ? fmax(0, -right) : -right;
+    if (!pe_read_switch(o[CAUSAL], &causal) || !pe_read_switch(o[LEFT_OPEN], &p->open)) return false;
+    if (!pe_read_number(o[SCALE], -INFINITY, p->D ? 1 / sqrt((double)p->D) : 1, &p->scale)) return false;
+    if (!pe_read_number(o[SOFTCAP], DBL_TRUE_MIN, 0, &p->softcap)) return false;
+    if (!pe_read_number(o[LEFT], p->open, INFINITY, &p->high)) return false;
+    if (!pe_read_number(o[RIGHT], 0, INFINITY, &right)) return false;
+    p->low = causal ? fmax(0, -right) : -right;
 
     const ptrdiff_t scores[] = {p->H, p->M, p->N};
     if (o[MASK] != Py_None) {
@@ -190,11 +200,8 @@ static bool read_options(PyObject *const *a, PyObject *const *o, int scores_ndim
         !head_view(o[RATES], p, 0, numbers->heads[1], &p->rate) ||
         !head_view(o[SINKS], p, -INFINITY, numbers->heads[2], &p->sinks))
         return false;
-    if (o[RATES] != Py_None) { /* clocks count query heads on both sides */
-        if (!row_view(o[Q_CLOCK], q, PE_F64, p, p->H, &p->q_clock)) return false;
-        if (!row_view(o[K_CLOCK], k, PE_F64, p, p->H, &p->k_clock)) return false;
-    }
-    if (o[Q_SEGMENTS] != Py_None) {
+    if (o[RATES] != Py_None && !clock_views(o, q, k, p)) return false;
+    if (o[Q_SEGMENTS] != Py_None || o[K_SEGMENTS] != Py_None) {
         if (!row_view(o[Q_SEGMENTS], q, PE_I64, p, p->H, &p->q_segments)) return false;
         if (!row_view(o[K_SEGMENTS], k, PE_I64, p, p->K, &p->k_segments)) return false;
     }
@@ -210,16 +217,11 @@ static bool read_options(PyObject *const *a, PyObject *const *o, int scores_ndim
     return positions(o[Q_POSITIONS], q, p, p->H, &p->t) && positions(o[K_POSITIONS], k, p, p->K, &p->s);
 }
 
-/* attention(q, k, v, options, out, num_threads) */
-PyObject *pe_py_attention(PyObject *self, PyObject *const *a, Py_ssize_t n) {
-    (void)self;
-    if (n != 6 || !PyTuple_Check(a[3]) || PyTuple_Size(a[3]) != OPTIONS)
-        return PyErr_Format(PyExc_TypeError, "attention takes q, k, v, a tuple of %d, out, num_threads", OPTIONS);
-    PyObject *o[OPTIONS], *out = a[4];
-    for (int i = 0; i < OPTIONS; i++) o[i] = PyTuple_GetItem(a[3], i);
-
-    pe_attention_params p = {.num_threads = pe_small_int(a[5])};
-    if (PyErr_Occurred()) return NULL;
+static PyObject *attend(PyObject *const *a, PyObject *const *o) {
+    PyObject *out = a[4];
+    pe_attention_params p = {0};
+    bool return_lse;
+    if (!pe_read_threads(a[5], &p.num_threads) || !pe_read_switch(o[RETURN_LSE], &return_lse)) return pe_not_plain();
     if (!read_operands(a, &p)) return pe_not_plain();
     ptrdiff_t shape[PE_MAX_AXES];
     const bool one_head = axis_count(a[0]) == 2 && axis_count(a[1]) == 2 && axis_count(a[2]) == 2;
@@ -245,7 +247,7 @@ PyObject *pe_py_attention(PyObject *self, PyObject *const *a, Py_ssize_t n) {
     }
     view_of(out, &p, (const ptrdiff_t[]){p.H, p.M, p.V}, 3, &p.out);
     PyObject *result = out;
-    if (PyObject_IsTrue(o[RETURN_LSE]) == 1) {
+    if (return_lse) {
         npy_intp dims[PE_MAX_AXES];
         for (int i = 0; i < ndim - 1; i++) dims[i] = (npy_intp)shape[i];
         PyObject *lse = PyArray_SimpleNew(ndim - 1, dims, dtype == PE_F64 ? NPY_DOUBLE : NPY_FLOAT);
@@ -259,4 +261,26 @@ PyObject *pe_py_attention(PyObject *self, PyObject *const *a, Py_ssize_t n) {
     pe_status status = pe_attention(&p);
     PyEval_RestoreThread(save);
     return pe_finish(status, result);
+}
+
+/* attention(q, k, v, options, out, num_threads) */
+PyObject *pe_py_attention(PyObject *self, PyObject *const *a, Py_ssize_t n) {
+    (void)self;
+    if (n != 6 || !PyTuple_Check(a[3]) || PyTuple_Size(a[3]) != OPTIONS)
+        return PyErr_Format(PyExc_TypeError, "attention takes q, k, v, a tuple of %d, out, num_threads", OPTIONS);
+    static const struct {
+        int option, type;
+    } numbers[] = {{Q_CLOCK, NPY_DOUBLE}, {K_CLOCK, NPY_DOUBLE}, {Q_POSITIONS, NPY_DOUBLE}, {K_POSITIONS, NPY_DOUBLE},
+                   {Q_SEGMENTS, NPY_LONGLONG}, {K_SEGMENTS, NPY_LONGLONG}, {KV_LENGTHS, NPY_LONGLONG}};
+    enum { WIDENED = sizeof numbers / sizeof *numbers };
+    PyObject *o[OPTIONS], *widened[WIDENED], *result = NULL;
+    bool made = true;
+    for (int i = 0; i < OPTIONS; i++) o[i] = PyTuple_GetItem(a[3], i);
+    for (int i = 0; i < WIDENED; i++) {
+        o[numbers[i].option] = widened[i] = pe_widen(o[numbers[i].option], numbers[i].type);
+        made = made && widened[i];
+    }
+    if (made) result = attend(a, o);
+    for (int i = 0; i < WIDENED; i++) Py_XDECREF(widened[i]);
+    return result;
 }

@@ -11,14 +11,28 @@ static inline bool pe_is_values(int dtype) { return dtype >= PE_F16 && dtype <= 
 
 int pe_small_int(PyObject *o); /* None is 0; -1 with an exception set when it is no int */
 
+/* True or False, and None (0) or a number of threads; false, without an exception, for anything else. */
+bool pe_read_switch(PyObject *o, bool *value);
+bool pe_read_threads(PyObject *o, int *threads);
+/* A Python number, finite and at least `least`, or `otherwise` for None; false likewise. */
+bool pe_read_number(PyObject *o, double least, double otherwise, double *x);
+
 /* A plan made by Rope: (freqs, half, blocks, amplitude, offset[, rate]), freqs (axes, L) or (axes, heads, L) and rate
  * (axes, L) or None, float64 in C order. */
 bool pe_read_plan(PyObject *o, pe_plan *plan);
 
+/* (axes, any) float64 in C order */
+bool pe_is_rate(PyObject *o, int axes);
+
 /* result is returned, or released when the call failed */
 PyObject *pe_finish(pe_status status, PyObject *result);
 
+PyObject *pe_py_apply_rope(PyObject *self, PyObject *const *args, Py_ssize_t n);
+PyObject *pe_py_apply_rope_tables(PyObject *self, PyObject *const *args, Py_ssize_t n);
+PyObject *pe_py_fade_reach(PyObject *self, PyObject *const *args, Py_ssize_t n);
+PyObject *pe_py_bias(PyObject *self, PyObject *const *args, Py_ssize_t n);
 PyObject *pe_py_attention(PyObject *self, PyObject *const *args, Py_ssize_t n);
+PyObject *pe_py_merge_attention(PyObject *self, PyObject *const *args, Py_ssize_t n);
 PyObject *pe_py_retention(PyObject *self, PyObject *const *args, Py_ssize_t n);
 
 #endif

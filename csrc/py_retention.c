@@ -66,6 +66,12 @@ static bool head_view(PyObject *o, const pe_retention_params *p, const ptrdiff_t
     return view_of(o, p, tail, rows ? 2 : 1, &view->at);
 }
 
+/* (T,), or an axis for each of the batch, the heads and the rows, each equal or 1; none falls */
+static bool are_times(PyObject *o, const pe_retention_params *p) {
+    if (pe_array_dtype(o) != PE_F64 || axis_count(o) < 1 || !pe_are_times(o)) return false;
+    return axis_count(o) == 1 ? axis_size(o, 0) == p->T : axis_count(o) == p->batch_ndim + 2;
+}
+
 /* a float, or a float64 array (1,), (K,) or (H,), finite and >= 0 */
 static bool read_rate(PyObject *o, double *number, pe_retention_params *p) {
     if (!head_view(o, p, NULL, number, &p->rate)) return false;
@@ -94,12 +100,12 @@ static bool differs(const pe_retention_params *p) {
 
 static bool read_options(PyObject *const *o, double *numbers, pe_retention_params *p) {
     const pe_dtype real = pe_is_double(p->q.dtype) ? PE_F64 : PE_F32;
-    if (o[SCALE] == Py_None ? p->D == 0 : !PyFloat_Check(o[SCALE])) return false;
-    p->scale = o[SCALE] == Py_None ? 1 / sqrt((double)p->D) : PyFloat_AsDouble(o[SCALE]);
+    if (o[SCALE] == Py_None && p->D == 0) return false;
+    if (!pe_read_number(o[SCALE], -INFINITY, p->D ? 1 / sqrt((double)p->D) : 1, &p->scale)) return false;
     if (!PyFloat_Check(o[START])) return false;
     p->start = PyFloat_AsDouble(o[START]);
     if (!read_rate(o[RATE], &numbers[0], p)) return false;
-    if (o[CLOCK] != Py_None && !head_view(o[CLOCK], p, &p->T, NULL, &p->time)) return false;
+    if (o[CLOCK] != Py_None && !(are_times(o[CLOCK], p) && head_view(o[CLOCK], p, &p->T, NULL, &p->time))) return false;
     p->G = differs(p) ? p->H : p->K;
     if (o[STATE] != Py_None) {
         const int n = pe_array_dtype(o[STATE]) == (int)real ? axis_count(o[STATE]) : 0;
@@ -113,13 +119,15 @@ static bool read_options(PyObject *const *o, double *numbers, pe_retention_param
     if (o[PLAN] == Py_None) return true;
     if (!pe_read_plan(o[PLAN], &p->plan) || p->plan.heads != 1 || p->plan.rate) return false;
     if (pe_turned_end(&p->plan) > p->D) return false;
+    const ptrdiff_t tail[] = {p->K, p->T};
+    p->rotate = true;
+    if (o[POSITIONS] == Py_None) /* rows turn by their times */
+        return o[CLOCK] != Py_None && p->plan.axes == 1 && view_of(o[CLOCK], p, tail, 2, &p->positions[0]);
     if (!PyTuple_Check(o[POSITIONS]) || PyTuple_Size(o[POSITIONS]) != p->plan.axes) return false;
     for (int axis = 0; axis < p->plan.axes; axis++) {
         PyObject *of_axis = PyTuple_GetItem(o[POSITIONS], axis);
-        const ptrdiff_t tail[] = {p->K, p->T};
         if (pe_array_dtype(of_axis) != PE_F64 || !view_of(of_axis, p, tail, 2, &p->positions[axis])) return false;
     }
-    p->rotate = true;
     return true;
 }
 
@@ -133,22 +141,17 @@ static PyObject *result(PyObject *const *a, PyObject *const *o, const pe_retenti
         if (pe_may_overlap(out, a[i])) return pe_not_plain();
     for (int i = 0; i < OPTIONS; i++)
         if (PyArray_Check(o[i]) && pe_may_overlap(out, o[i])) return pe_not_plain();
-    for (int i = 0; p->rotate && i < p->plan.axes; i++)
+    for (int i = 0; PyTuple_Check(o[POSITIONS]) && i < p->plan.axes; i++)
         if (pe_may_overlap(out, PyTuple_GetItem(o[POSITIONS], i))) return pe_not_plain();
     return Py_NewRef(out);
 }
 
-/* retention(q, k, v, options, out, num_threads) -> out or (out, state) */
-PyObject *pe_py_retention(PyObject *self, PyObject *const *a, Py_ssize_t n) {
-    (void)self;
-    if (n != 6 || !PyTuple_Check(a[3]) || PyTuple_Size(a[3]) != OPTIONS)
-        return PyErr_Format(PyExc_TypeError, "retention takes q, k, v, a tuple of %d options, out, num_threads",
-                            OPTIONS);
-    PyObject *o[OPTIONS];
-    for (int i = 0; i < OPTIONS; i++) o[i] = PyTuple_GetItem(a[3], i);
+static PyObject *retain(PyObject *const *a, PyObject *const *o) {
     double numbers[2];
-    pe_retention_params p = {.num_threads = pe_small_int(a[5])};
-    if (PyErr_Occurred()) return NULL;
+    pe_retention_params p = {0};
+    bool return_state;
+    if (!pe_read_threads(a[5], &p.num_threads) || !pe_read_switch(o[RETURN_STATE], &return_state))
+        return pe_not_plain();
     if (!read_values(a, &p) || !read_options(o, numbers, &p)) return PyErr_Occurred() ? NULL : pe_not_plain();
 
     const bool one_head = axis_count(a[0]) == 2 && axis_count(a[1]) == 2 && axis_count(a[2]) == 2;
@@ -163,7 +166,7 @@ PyObject *pe_py_retention(PyObject *self, PyObject *const *a, Py_ssize_t n) {
     PyObject *out = result(a, o, &p, ndim, shape[0]);
     if (!out || out == Py_NotImplemented) return out;
     view_of(out, &p, tails[0], 3, &p.out);
-    if (PyObject_IsTrue(o[RETURN_STATE]) == 1) {
+    if (return_state) {
         npy_intp dims[PE_MAX_AXES];
         for (int i = 0; i < ndim; i++) dims[i] = (npy_intp)shape[1][i];
         PyObject *next = PyArray_SimpleNew(ndim, dims, pe_is_double(p.q.dtype) ? NPY_DOUBLE : NPY_FLOAT);
@@ -178,4 +181,20 @@ PyObject *pe_py_retention(PyObject *self, PyObject *const *a, Py_ssize_t n) {
     pe_status status = pe_retention(&p);
     PyEval_RestoreThread(save);
     return pe_finish(status, out);
+}
+
+/* retention(q, k, v, options, out, num_threads) -> out or (out, state) */
+PyObject *pe_py_retention(PyObject *self, PyObject *const *a, Py_ssize_t n) {
+    (void)self;
+    if (n != 6 || !PyTuple_Check(a[3]) || PyTuple_Size(a[3]) != OPTIONS)
+        return PyErr_Format(PyExc_TypeError, "retention takes q, k, v, a tuple of %d options, out, num_threads",
+                            OPTIONS);
+    PyObject *o[OPTIONS], *widened[2] = {NULL}, *made = NULL;
+    for (int i = 0; i < OPTIONS; i++) o[i] = PyTuple_GetItem(a[3], i);
+    o[RATE] = widened[0] = pe_widen(o[RATE], NPY_DOUBLE);
+    o[CLOCK] = widened[1] = pe_widen(o[CLOCK], NPY_DOUBLE);
+    if (o[RATE] && o[CLOCK]) made = retain(a, o);
+    Py_XDECREF(widened[0]);
+    Py_XDECREF(widened[1]);
+    return made;
 }

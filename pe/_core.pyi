@@ -8,22 +8,21 @@ _Plan = tuple[_Array, int, int, float, int] | tuple[_Array, int, int, float, int
 
 # Each op returns NotImplemented, having written nothing, when its arguments are not plain (see pe._check).
 def apply_rope(
-    x: object, positions: tuple[object, ...], plan: _Plan, inverse: bool, out: object,
+    x: object, positions: object, plan: _Plan, inverse: bool, out: object,
     num_threads: int | None, /,
 ) -> Any: ...
 def apply_rope_tables(
     x: object, cos: object, sin: object, half: int, inverse: bool, out: object, num_threads: int | None, /
 ) -> Any: ...
+def fade_reach(rate: object, positions: tuple[object, ...], /) -> float: ...
 def bias(
-    q_positions: object, k_positions: object, slopes: object, causal: bool, out: object,
-    num_threads: int | None, /,
-) -> Any: ...
-def bias_of_counts(
-    queries: int, keys: int | None, slopes: object, causal: bool, out: object, num_threads: int | None, /
+    q_positions: object, k_positions: object, slopes: object, clock: object, causal: bool, dtype: object,
+    out: object, num_threads: int | None, /,
 ) -> Any: ...
 def attention(
     q: object, k: object, v: object, options: tuple[Any, ...], out: object, num_threads: int | None, /
 ) -> Any: ...
+def merge_attention(outs: object, lses: object, /) -> Any: ...
 def retention(
     q: object, k: object, v: object, options: tuple[Any, ...], out: object, num_threads: int | None, /
 ) -> Any: ...

@@ -357,6 +357,24 @@ def test_matrix(name, isa, dtype, layout, folder):
         assert [lse.tobytes() for lse in results[1:]] == [lse.tobytes() for lse in expected[1:]], cell
 
 
+@each_isa
+@each_dtype
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_merge_attention(isa, dtype, layout):
+    """Parts come in lists, the result in new arrays: held in any way, parts give the bits of plain ones."""
+    if layout == "swapped" and dtype == BF16:
+        pytest.skip("NumPy does not swap the bytes of bfloat16")
+    outs, lses = normal(3, 2, 3, 17, 16, dtype=dtype), 5 * normal(3, 2, 3, 17)
+    placed = [[LAYOUTS[layout](part) for part in parts] for parts in (outs, lses)]
+    plain = [np.array(parts, of.dtype) for parts, of in zip(placed, (outs, lses), strict=True)]
+    expected = pe.merge_attention(*plain)
+    for actual, wanted in zip(expected, reference.merge_attention(*plain), strict=True):
+        relative, absolute = TOLERANCE[actual.dtype.name]
+        assert (actual.shape, actual.dtype) == (wanted.shape, wanted.dtype)
+        np.testing.assert_allclose(actual.astype(float), wanted.astype(float), rtol=relative, atol=absolute)
+    assert_same_bits(pe.merge_attention(*placed), expected)
+
+
 # Sizes (M, N, D, V) about the edges of vectors (4 to 16), tiles (32 or 64 queries, 64 keys), parts (512 keys)
 SIZES = [(0, 5, 8, 8), (5, 0, 8, 8), (1, 1, 1, 1), (2, 1, 4, 3), (1, 16, 5, 2), (1, 64, 16, 16),
          (3, 65, 17, 31), (7, 63, 15, 1), (8, 8, 33, 33), (15, 17, 31, 16), (16, 16, 64, 64), (17, 15, 8, 65),

@@ -16,10 +16,7 @@ REWARDS = ("a slope is a penalty, the bias is -slope*(t - s); where a text write
 
 
 def decay(q_positions, k_positions, rate, half_life, multiplier, clock, causal, dtype, out, num_threads):
-    """Return the arguments of the kernel, the target, and the positions that a clock leaves to be compared.
-
-    Those are None without a clock, as the kernel then hides the future by itself.
-    """
+    """Return the arguments of the kernel and the target."""
     given = {"rate": rate, "half_life": half_life, "multiplier": multiplier}
     named = [name for name, value in given.items() if value is not None]
     if len(named) > 1 or not (named or clock is not None):
@@ -33,11 +30,11 @@ def decay(q_positions, k_positions, rate, half_life, multiplier, clock, causal, 
         rates = options.penalties(name, own, EXPLODES)
     elif name == "half_life":
         least = np.log(2) / np.finfo(np.float64).max
-        rates = np.log(2) / _within(name, own, lambda a: a > least, "numbers > 0").astype(np.float64)
+        rates = _of_half_life(_within(name, own, lambda a: a > least, "numbers > 0").astype(np.float64))
     else:
         fits = _within(name, own, lambda a: (a > 0) & (a <= 1), "numbers in (0, 1], the factor of one step; "
                        "a larger one explodes")
-        rates = 0.0 - np.log(fits.astype(np.float64))
+        rates = _of_multiplier(fits.astype(np.float64))
     times = None if clock is None else clocks.pair(clock)
     return _penalty(name, rates, own.dtype, q_positions, k_positions, times, causal, dtype, out, num_threads)
 
@@ -46,9 +43,28 @@ def alibi(q_positions, k_positions, slopes, causal, dtype, out, num_threads):
     """Return the arguments of the kernel and the target."""
     own = values("slopes", options.slopes("slopes", slopes, "H"))
     slopes = options.penalties("slopes", own, REWARDS)
-    arguments, goal, _ = _penalty("slopes", slopes, own.dtype, q_positions, k_positions, None, causal, dtype,
-                                  out, num_threads)
-    return arguments, goal
+    return _penalty("slopes", slopes, own.dtype, q_positions, k_positions, None, causal, dtype, out,
+                    num_threads)
+
+
+def plain_rate(rate, half_life, multiplier, clock):
+    """Return the rate that a plain call means, for the kernel to judge, or None."""
+    if half_life is multiplier is None:
+        return 1.0 if rate is None and clock is not None else rate
+    given, convert = (multiplier, _of_multiplier) if half_life is None else (half_life, _of_half_life)
+    alone = rate is None and (half_life is None or multiplier is None)
+    if alone and (type(given) is float or (type(given) is np.ndarray and given.dtype == np.float64)):
+        with np.errstate(all="ignore"):                     # what is out of bounds gives no rate >= 0
+            return convert(given)
+    return None
+
+
+def _of_half_life(half_life):
+    return np.log(2) / half_life
+
+
+def _of_multiplier(multiplier):
+    return 0.0 - np.log(multiplier)
 
 
 def _within(name, array, inside, expected):
@@ -76,9 +92,8 @@ def _penalty(name, slopes, own_dtype, q_positions, k_positions, times, causal, d
     shape, dtype = (*_lead(leads), t.shape[-1], s.shape[-1]), _result_dtype(dtype, out, own_dtype)
     goal = target(out, shape, dtype, (t, s, slopes, of_q, of_k))
     direct = np.empty(shape, dtype) if goal.direct is None else goal.direct
-    kernel_hides = causal and times is None                 # causality goes by positions, never by a clock
-    arguments = of_q, of_k, slopes, kernel_hides, direct, num_threads
-    return arguments, goal, (t, s) if causal and times is not None else None
+    clock = None if times is None else (of_q, of_k)
+    return (t, s, slopes, clock, causal, None, direct, num_threads), goal
 
 
 def _lead(shapes):

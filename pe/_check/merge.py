@@ -9,7 +9,7 @@ from .arrays import coefficients, common_dtype, to_array, values
 
 
 def merge(outs, lses):
-    """Return the parts as lists of outs and of float64 lses, and the dtype of the result."""
+    """Return the arguments of the kernel: outs of one dtype and float64 lses, all in C order."""
     outs = [values(f"outs[{i}]", out) for i, out in enumerate(_parts("outs", outs))]
     lses = [coefficients(f"lses[{i}]", lse) for i, lse in enumerate(_parts("lses", lses))]
     if len(outs) != len(lses):
@@ -25,7 +25,7 @@ def merge(outs, lses):
             raise ValueError(f"lses[{i}] has shape {lse.shape} and outs[{i}] has {shape}; expected "
                              f"{shape[:-1]}, one for each row")
     dtype = common_dtype({f"outs[{i}]": out for i, out in enumerate(outs)})
-    return outs, [lse.astype(np.float64) for lse in lses], dtype
+    return ([np.require(out, dtype, "C") for out in outs], [np.require(lse, np.float64, "C") for lse in lses])
 
 
 def _parts(name, parts):

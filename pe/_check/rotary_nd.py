@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from .. import _core
 from ..rope import MAX_AXES, canonical_layout
 from . import options
 from .arrays import coefficients, plain, values
 from .out import target
 from .positions import per_row
+
+_LIMITS = {kind: -np.log(np.finfo(kind).tiny) for kind in (np.float32, np.float64)}
 
 
 def apply_rope_nd(x, positions, freqs, layout, rate, inverse, out, num_threads):
@@ -24,7 +27,7 @@ def apply_rope_nd(x, positions, freqs, layout, rate, inverse, out, num_threads):
     plan = freqs, half, 1, 1.0, 0
     if rate is not None:
         rate = _rate(rate, axes, planes)
-        _stay_finite(rate, points, np.float64 if x.dtype == np.float64 else np.float32)
+        _stay_finite(rate, points, x.dtype)
         plan = *plan, rate
     goal = target(out, x.shape, x.dtype, points, in_place=x)
     return (x, points, plan, inverse, goal.direct, num_threads), goal
@@ -65,18 +68,25 @@ def _rate(rate, axes, planes):
     return np.ascontiguousarray(array.reshape(axes, planes), np.float64)
 
 
-def _stay_finite(rate, points, compute):
+def stays_normal(rate, points, dtype):
+    """Say whether a bound on rate times positions, which most calls keep, shows e^(-rate.p) to be normal."""
+    return _core.fade_reach(rate, points) <= _LIMITS[_compute(dtype)]
+
+
+def _compute(dtype):
+    return np.float64 if dtype == np.float64 else np.float32
+
+
+def _stay_finite(rate, points, dtype):
     """Refuse e^(-rate.p) that is 0, subnormal or inf in the compute type."""
-    limit = -np.log(np.finfo(compute).tiny)
-    if rate.size == 0 or any(p.size == 0 for p in points):
+    if rate.size == 0 or any(p.size == 0 for p in points) or stays_normal(rate, points, dtype):
         return
-    sizes = np.array([np.abs(p).max() for p in points], np.float64)
-    if (sizes @ np.abs(rate)).max() <= limit:                   # most calls end here
-        return
+    limit = _LIMITS[_compute(dtype)]
     p = np.stack(np.broadcast_arrays(*points), axis=-1).astype(np.float64)
     exponents = p @ rate
     worst = exponents.flat[np.abs(exponents).argmax()]
     if abs(worst) > limit:
+        compute = np.dtype(_compute(dtype))
         raise ValueError(f"rate times positions reaches {worst:.6g}, and e^{-worst:.6g} leaves "
-                         f"{np.dtype(compute)}; expected at most {limit:.1f} in size. Only gaps count: "
+                         f"{compute}; expected at most {limit:.1f} in size. Only gaps count: "
                          f"positions nearer to 0 (the same shift for queries and keys) give the same scores")

@@ -13,10 +13,5 @@ def run(kernel, arguments):
     return result
 
 
-def is_plain(switch, num_threads):
-    return ((switch is False or switch is True)
-            and (num_threads is None or (type(num_threads) is int and 0 < num_threads < 2**31)))
-
-
-def one_axis_plan(rope, width):
-    return rope._plan if type(rope) is Rope and rope.dim == width and len(rope.freqs) == 1 else None
+def rope_plan(rope, width):
+    return rope._plan if type(rope) is Rope and rope.dim == width else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf, sqrt
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from .. import _check, _core
 from .._keywords import explain_keywords
 from ..rope import Rope
-from ._plain import is_plain, one_axis_plan, run
+from ._plain import rope_plan, run
 
 _ndarray = np.ndarray
 
@@ -159,19 +159,22 @@ def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, scale: float | None =
     """
     plan = None
     if rope is not None and type(q) is _ndarray and q.ndim:
-        plan = one_axis_plan(rope, q.shape[-1])
+        plan = rope_plan(rope, q.shape[-1])
         if plan and scale is None and rope.softmax_scale != 1 and q.shape[-1]:
             scale = rope.softmax_scale / sqrt(q.shape[-1])
-    if (clock is None and (alibi_slopes is None or decay_rate is None)
-            and (segments is None or type(segments) is _ndarray)
-            and (plan is not None or rope is None) and is_plain(causal, num_threads)
-            and (return_lse is False or return_lse is True)
-            and (window is None or (type(window) is int and 0 < window < 2**53))
-            and (softcap is None or (type(softcap) is float and 0 < softcap < inf))):
-        left, left_open = (None, False) if window is None else (float(window), True)
-        slopes = decay_rate if alibi_slopes is None else alibi_slopes       # the same without a clock
-        options = (scale, causal, left, left_open, None, mask, bias, slopes, None, None, None, softcap, sinks,
-                   segments, segments, kv_lengths, plan, q_positions, k_positions, return_lse)
+    slopes, rates, q_clock, k_clock = alibi_slopes, decay_rate, None, clock
+    if clock is not None:
+        rates = 1.0 if rates is None else rates
+        q_clock, k_clock = _pair(clock, (None, clock))
+    elif slopes is None:                                            # without a clock a rate is a slope
+        slopes, rates = rates, None
+    left, right = window if type(window) is tuple and len(window) == 2 else (window, None)
+    left_open = type(window) is int
+    of_q, of_k = (None, None) if segments is None else _pair(segments, (segments, segments))
+    if ((plan is not None or rope is None) and (clock is not None or rates is None)
+            and (window is None or type(window) in (int, tuple))):
+        options = (scale, causal, left, left_open, right, mask, bias, slopes, rates, q_clock, k_clock,
+                   softcap, sinks, of_q, of_k, kv_lengths, plan, q_positions, k_positions, return_lse)
         result = _core.attention(q, k, v, options, out, num_threads)
         if result is not NotImplemented:
             return result
@@ -180,3 +183,8 @@ def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, scale: float | None =
                                          kv_lengths, return_lse, out, num_threads)
     result = run(_core.attention, arguments)
     return (target.deliver(result[0]), result[1]) if return_lse else target.deliver(result)
+
+
+def _pair(value: Any, otherwise: tuple[Any, Any]) -> Any:
+    """Return a pair as it is, unless its first member is None, which the core would understand."""
+    return value if type(value) is tuple and len(value) == 2 and value[0] is not None else otherwise

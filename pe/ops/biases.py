@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from .. import _check, _core
 from .._keywords import explain_keywords
-from ._plain import is_plain, run
-
-_ndarray = np.ndarray
+from ._plain import run
 
 
 @explain_keywords
@@ -106,16 +103,13 @@ def decay_bias(q_positions: int | ArrayLike, k_positions: int | ArrayLike | None
     >>> softmax(score * fade).round(3)                                    # damped logit: far keys win
     array([0.471, 0.465, 0.064])
     """
-    if half_life is multiplier is clock is None:
-        result = _quick_bias(q_positions, k_positions, rate, causal, dtype, out, num_threads)
-        if result is not NotImplemented:
-            return result
-    arguments, target, compared = _check.decay(q_positions, k_positions, rate, half_life, multiplier, clock,
-                                               causal, dtype, out, num_threads)
-    bias = run(_core.bias, arguments)
-    if compared is not None:
-        _hide_future(bias, *compared)
-    return target.deliver(bias)
+    plain = _check.plain_rate(rate, half_life, multiplier, clock)
+    result = _core.bias(q_positions, k_positions, plain, clock, causal, dtype, out, num_threads)
+    if result is not NotImplemented:
+        return result
+    arguments, target = _check.decay(q_positions, k_positions, rate, half_life, multiplier, clock, causal,
+                                     dtype, out, num_threads)
+    return target.deliver(run(_core.bias, arguments))
 
 
 @explain_keywords
@@ -172,24 +166,8 @@ def alibi_bias(q_positions: int | ArrayLike, k_positions: int | ArrayLike | None
     >>> pe.alibi_bias(16, slopes=pe.alibi_slopes(8)).shape
     (8, 16, 16)
     """
-    result = _quick_bias(q_positions, k_positions, slopes, causal, dtype, out, num_threads)
+    result = _core.bias(q_positions, k_positions, slopes, None, causal, dtype, out, num_threads)
     if result is not NotImplemented:
         return result
     arguments, target = _check.alibi(q_positions, k_positions, slopes, causal, dtype, out, num_threads)
     return target.deliver(run(_core.bias, arguments))
-
-
-def _quick_bias(queries, keys, slopes, causal, dtype, out, num_threads):
-    """Return the bias of a call by counts with plain slopes, or NotImplemented for the checks."""
-    if type(slopes) is float:
-        slopes = np.array(slopes)
-    if (type(queries) is int and (keys is None or type(keys) is int) and type(slopes) is _ndarray
-            and dtype is None and is_plain(causal, num_threads)):
-        return _core.bias_of_counts(queries, keys, slopes, causal, out, num_threads)
-    return NotImplemented
-
-
-def _hide_future(bias, t, s):
-    """Put -inf where s > t, a row at a time: all comparisons at once would be one more array of that size."""
-    for i in range(bias.shape[-2]):
-        np.copyto(bias[..., i, :], -np.inf, where=s > t[..., i, None], casting="unsafe")

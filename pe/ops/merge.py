@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .. import _check
+from .. import _check, _core
 from .._keywords import explain_keywords
+from ._plain import run
 
 
 @explain_keywords
@@ -63,15 +63,5 @@ def merge_attention(outs: Sequence[ArrayLike] | ArrayLike, lses: Sequence[ArrayL
     >>> bool(np.allclose(out, pe.attention(q, k, v)))
     True
     """
-    parts, logs, dtype = _check.merge(outs, lses)
-    wide = np.float64 if dtype == np.float64 else np.float32
-    with np.errstate(all="ignore"):
-        top = np.max(logs, axis=0)
-        weights = np.exp(logs - np.where(top == -np.inf, 0.0, top))
-        total = sum(weights)                                    # in the order of the parts
-        weights /= np.where(total == 0, 1.0, total)
-        merged = np.zeros(parts[0].shape, wide)
-        for part, weight in zip(parts, weights.astype(wide)[..., None], strict=True):
-            np.add(merged, weight * part.astype(wide, copy=False), out=merged, where=weight != 0)
-        lse = top + np.log(np.where(top == -np.inf, 1.0, total))
-    return merged.astype(dtype, copy=False), lse.astype(wide)
+    result = _core.merge_attention(outs, lses)
+    return run(_core.merge_attention, _check.merge(outs, lses)) if result is NotImplemented else result

@@ -11,7 +11,7 @@ from .. import _check, _core
 from .._keywords import explain_keywords
 from ..rope import Rope
 from ..state import RetentionState
-from ._plain import is_plain, one_axis_plan, run
+from ._plain import rope_plan, run
 
 _ndarray = np.ndarray
 
@@ -115,10 +115,10 @@ def retention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, rate: ArrayLike | Non
     >>> pe.retention(q, k, v, rate=rate, rope=pe.Rope(16)).shape
     (1, 8, 100, 16)
     """
-    if multiplier is clock is positions is None:
-        result = _plain(q, k, v, rate, rope, scale, state, return_state, out, num_threads)
-        if result is not NotImplemented:
-            return result
+    result = _plain(q, k, v, _check.plain_rate(rate, None, multiplier, clock), clock, rope, positions, scale,
+                    state, return_state, out, num_threads)
+    if result is not NotImplemented:
+        return result
     arguments, target, after = _check.retention(q, k, v, rate, multiplier, clock, rope, positions, scale,
                                                 state, return_state, out, num_threads)
     result = run(_core.retention, arguments)
@@ -127,20 +127,32 @@ def retention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, rate: ArrayLike | Non
     return target.deliver(result[0]), RetentionState(result[1], *after)
 
 
-def _plain(q, k, v, rate, rope, scale, state, return_state, out, num_threads):
-    """Retain rows that stand one position after another; NotImplemented if anything is not plain."""
-    if not (state is None or type(state) is RetentionState):
+def _plain(q, k, v, rate, clock, rope, positions, scale, state, return_state, out, num_threads):
+    """Retain rows of one batch of arrays; NotImplemented if anything is not plain.
+
+    Where they stand is told by counting, or by an array in a call that neither takes nor gives a state.
+    """
+    time, of = (positions, k) if clock is None else (clock, q)
+    if not (type(q) is type(k) is _ndarray and q.ndim > 1 and k.ndim > 1):
         return NotImplemented
-    S, position, clock = (None, -1, None) if state is None else state
-    if not (type(q) is _ndarray and q.ndim > 1 and type(rate) in (float, _ndarray) and clock is None
-            and type(position) is int and -2**53 < position < 2**53 and is_plain(return_state, num_threads)):
-        return NotImplemented
-    rows, start = q.shape[-2], position + 1.0
-    plan = None if rope is None else one_axis_plan(rope, q.shape[-1])
-    if rope is not None and plan is None:
-        return NotImplemented
-    turned = None if plan is None else (np.arange(start, start + rows),)
-    options = scale, rate, None, start, float(position), plan, turned, S, return_state
+    if time is not None:
+        alone = state is None and return_state is False and (clock is None or positions is None)
+        if not alone or type(time) is not _ndarray:
+            return NotImplemented
+        if time.ndim > 1 and (of.ndim < 3 or time.shape[-2] not in (1, of.shape[-3])):
+            return NotImplemented
+    S, position = None, -1
+    if state is not None:
+        S, position, reading = state if type(state) is RetentionState else (None, None, None)
+        if not (reading is None and type(position) is int and -2**53 < position < 2**53):
+            return NotImplemented
+    rows, start, plan, turned = q.shape[-2], position + 1.0, None, None
+    if rope is not None:
+        plan = rope_plan(rope, q.shape[-1])
+        if plan is None or len(plan[0]) > 1:
+            return NotImplemented
+        turned = None if time is positions is not None else (np.arange(start, start + rows),)
+    options = scale, rate, time, start, float(position), plan, turned, S, return_state
     result = _core.retention(q, k, v, options, out, num_threads)
     if result is NotImplemented or not return_state:
         return result

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from .. import _check, _core
 from .._keywords import explain_keywords
 from ..rope import Rope, canonical_layout
-from ._plain import is_plain, one_axis_plan, run
+from ._plain import rope_plan, run
 
 _ndarray = np.ndarray
 
@@ -102,12 +102,13 @@ def apply_rope(x: ArrayLike, cos: ArrayLike | None = None, sin: ArrayLike | None
     >>> bool(np.allclose(row, whole[:, :, 5:]))
     True
     """
-    if type(x) is _ndarray and x.ndim and freqs is rotary_dim is None and is_plain(inverse, num_threads):
+    if type(x) is _ndarray and x.ndim and freqs is rotary_dim is None:
         result: Any = NotImplemented
         if cos is sin is None:
             plan = _quick_plan(x.shape[-1], rope, base, layout)
             if plan is not None:
-                result = _core.apply_rope(x, (positions,), plan, inverse, out, num_threads)
+                points = (positions,) if len(plan[0]) == 1 else positions
+                result = _core.apply_rope(x, points, plan, inverse, out, num_threads)
         elif (positions is rope is base is None
               and type(cos) is type(sin) is _ndarray and cos.shape == sin.shape):
             half = int(canonical_layout(layout) == "half")
@@ -171,7 +172,7 @@ def apply_rope_2d(x: ArrayLike, pos_x: ArrayLike, pos_y: ArrayLike, *, freqs: Ar
     >>> pe.apply_rope_2d(image, *pe.grid_positions(2, 3)).shape
     (6, 8)
     """
-    if type(x) is _ndarray and x.ndim and freqs is None and is_plain(inverse, num_threads):
+    if type(x) is _ndarray and x.ndim and freqs is None:
         plan = _quick_plan_2d(x.shape[-1], base, layout)
         if plan is not None:
             result = _core.apply_rope(x, (pos_x, pos_y), plan, inverse, out, num_threads)
@@ -184,7 +185,7 @@ def apply_rope_2d(x: ArrayLike, pos_x: ArrayLike, pos_y: ArrayLike, *, freqs: Ar
 def _quick_plan(width, rope, base, layout):
     """Return the plan of a call that names a rope, or a base and a layout at most, or None for the checks."""
     if rope is not None:
-        return one_axis_plan(rope, width) if base is layout is None else None
+        return rope_plan(rope, width) if base is layout is None else None
     usual = (layout is None or type(layout) is str) and (base is None or type(base) in (int, float))
     return _check.plan_1d(width, base, layout, None) if usual and width and width % 2 == 0 else None
 
@@ -278,12 +279,14 @@ def apply_rope_nd(x: ArrayLike, positions: ArrayLike, freqs: ArrayLike, *, layou
     -0.733404
     """
     if (type(x) is type(positions) is type(freqs) is _ndarray and x.ndim and positions.ndim > 1
-            and freqs.ndim == 2 and len(freqs) == positions.shape[-1] and rate is None
-            and _is_usual(layout) and is_plain(inverse, num_threads)):
-        points = tuple(positions[..., axis] for axis in range(len(freqs)))
-        plan = freqs, int(layout == "half"), 1, 1.0, 0
-        result = _core.apply_rope(x, points, plan, inverse, out, num_threads)
-        if result is not NotImplemented:
-            return result
+            and freqs.ndim > 1 and len(freqs) == positions.shape[-1] and _is_usual(layout)):
+        plan: Any = freqs, int(layout == "half"), 1, 1.0, 0
+        points: Any = positions
+        if rate is not None:
+            plan, points = (*plan, rate), tuple(positions[..., axis] for axis in range(len(freqs)))
+        if rate is None or _check.stays_normal(rate, points, x.dtype):
+            result = _core.apply_rope(x, positions, plan, inverse, out, num_threads)
+            if result is not NotImplemented:
+                return result
     arguments, target = _check.apply_rope_nd(x, positions, freqs, layout, rate, inverse, out, num_threads)
     return target.deliver(run(_core.apply_rope, arguments))

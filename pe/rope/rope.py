@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from .. import _core
 from .._keywords import explain_keywords
 from .._scalars import amount, integer, positive, shown
 from .description import Description, fill
@@ -269,6 +270,13 @@ class Rope(Description):
         >>> bool(np.allclose(rope.shift(cache, -10), rope.apply(k, [0, 1, 2])))
         True
         """
+        if (type(k) is np.ndarray and k.ndim and k.shape[-1] == self.dim and len(self.freqs) == 1
+                and isinstance(delta, int | float) and type(delta) is not bool and -2**53 <= delta <= 2**53):
+            move = np.full((*[1] * (k.ndim - 2), *(k.shape[-2:-1] or (1,))), delta, np.float64)
+            plan = *self._plan[:3], 1.0, self._plan[4]
+            result = _core.apply_rope(k, (move,), plan, False, out, num_threads)
+            if result is not NotImplemented:
+                return cast(np.ndarray, result)
         from .._check.arrays import values
         from .._check.positions import numbers, per_row
         from ..ops import apply_rope

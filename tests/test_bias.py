@@ -1,0 +1,76 @@
+"""The rows of a bias to the bit, whatever the steps between keys and wherever on a line rows begin."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+from isas import each_isa
+
+import pe
+from pe import _core
+
+DTYPES = [np.float16, ml_dtypes.bfloat16, np.float32, np.float64]
+KEYS = {"counted": np.arange(64.0), "from afar": np.arange(64.0) + 2.0**40,
+        "every third": 3.0 * np.arange(64), "negative": np.arange(64.0) - 100,
+        "falling": 0 - np.arange(64.0), "alike": np.full(64, 5.0), "halves": np.arange(64) / 2,
+        "halves between": np.arange(64) + 0.5, "wide steps": np.arange(64) * 2.0**18,
+        "one apart": np.append(np.arange(63.0), 70.0), "one": np.array([3.0])}
+
+
+@pytest.fixture
+def isa(request):
+    before = pe.isa()
+    _core._set_isa(request.param)
+    yield
+    _core._set_isa(before)
+
+
+def row_by_row(t, s, slope, causal, dtype):
+    """The gap in float64, rounded to the compute type, times a slope of that type, rounded to the result."""
+    real = np.float64 if dtype == np.float64 else np.float32
+    gap = (s - t[:, None]).astype(real)
+    bias = np.where(gap > 0, -np.inf, real(slope) * gap) if causal else real(slope) * (0 - np.abs(gap))
+    with np.errstate(over="ignore"):
+        return bias.astype(dtype)
+
+
+def assert_same_bits(a, b):
+    assert a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+
+
+@each_isa
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", KEYS)
+def test_keys_of_every_kind(isa, name, dtype, causal):
+    """Queries at keys, between them, before and behind them all; rows that begin anywhere on a line."""
+    s = KEYS[name]
+    for t in s, s + 1, s - 7, s + 0.25, s * 0.5, s[:1] - 2.0**25, s[:3] + 2.0**25:
+        for n in (1, 15, 16, 32, 48, 64):
+            for shift in (0, 1, 4, 13):
+                room = np.full(t.size * s[:n].size + shift, 7, dtype)
+                out = room[shift:].reshape(t.size, s[:n].size)
+                assert pe.alibi_bias(t, s[:n], slopes=0.3, causal=causal, out=out) is out
+                assert_same_bits(out, row_by_row(t, s[:n], 0.3, causal, dtype))
+                assert (room[:shift] == 7).all()
+
+
+@each_isa
+@pytest.mark.parametrize("n", [2048, 2064, 4096])
+def test_more_keys_than_are_held_at_a_time(isa, n):
+    t, s = np.arange(n - 5.0, n), np.arange(float(n))
+    assert_same_bits(pe.decay_bias(t, s, rate=0.7, dtype=np.float32), row_by_row(t, s, 0.7, True, np.float32))
+
+
+@each_isa
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_clocks_leave_the_future_to_positions(isa, dtype):
+    """Positions in any order, a clock of its own for each head."""
+    rng = np.random.default_rng(0)
+    t, s = rng.permutation(40)[:9] + 0.5, rng.permutation(70)
+    clock = np.cumsum(rng.random((3, 70)), axis=-1), np.cumsum(rng.random((3, 9)), axis=-1)
+    rate = np.array([0.0, 0.5, 2.0])
+    got = pe.decay_bias(t, s, clock=clock[::-1], rate=rate, dtype=dtype)
+    for head in range(3):
+        want = row_by_row(clock[1][head], clock[0][head], rate[head], False, dtype)
+        want[s > t[:, None]] = -np.inf
+        assert_same_bits(got[head], want)
