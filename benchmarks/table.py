@@ -97,7 +97,12 @@ class Case:
         return keys * 3 // 4 if "lengths" in self.words else keys
 
     def floors_on(self, isa: str) -> tuple[tuple[str, int, float], ...]:
-        """The floors; of multiply-adds AVX2 owes less than AVX-512, whose registers hold more of a tile."""
+        """The floors; of multiply-adds AVX2 owes less than AVX-512, whose registers hold more of a tile.
+
+        Products of bfloat16 pairs owe more than the peak of float32.
+        """
+        if isa == "avx512bf16" and self.section == "variants" and self.dtype == "bfloat16":
+            return (("share", 1, 1.35 if self.shape[-1] == 128 else 1.25),)
         if isa != "avx2" or not (self.yardstick or "").endswith("FMA"):
             return self.floors
         return tuple(
@@ -214,6 +219,9 @@ def _variants() -> list[Case]:
             ("bfloat16", (("plain", 1, 0.88),)),
         )
     ]
+    for width, words in (64, ()), (128, ()), (128, ("causal",)):
+        long = 1, 4, 2048, width
+        rows.append(Case("variants", "attention", long, words, None, "bfloat16", floors=(("plain", 1, 0.88),)))
     return rows
 
 
