@@ -219,9 +219,10 @@ def _variants() -> list[Case]:
             ("bfloat16", (("plain", 1, 0.88),)),
         )
     ]
+    floors = (("plain", 1, 0.88),)
     for width, words in (64, ()), (128, ()), (128, ("causal",)):
         long = 1, 4, 2048, width
-        rows.append(Case("variants", "attention", long, words, None, "bfloat16", floors=(("plain", 1, 0.88),)))
+        rows.append(Case("variants", "attention", long, words, dtype="bfloat16", floors=floors))
     return rows
 
 

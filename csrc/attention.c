@@ -22,6 +22,7 @@
 #define FAR_BYTES (512 << 10)
 #define ANGLE_BYTES (16 << 10) /* of cos and of sin at a time, for the rows that are turned together */
 #define FEW 8 /* queries of a key head that decode.c takes */
+#define SORTED_TILES 4 /* query tiles that share an order: for fewer, sorting takes longer than it saves */
 #define FAR_KEYS 16 /* keys a step then, in a long cache: both streams are foreseen if K and V take turns often; turns
                        * within longer steps, V a step behind K, were a third slower */
 
@@ -110,7 +111,7 @@ static void narrow(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t kv, const
     for (int side = 0; side < 2; side++) {
         ptrdiff_t low = *begin, high = *end; /* the first key not too old, then the first too young */
         while (low < high) {
-            const ptrdiff_t middle = low + (high - low) / 2, j = order ? order[p->M + middle] : middle;
+            const ptrdiff_t middle = low + (high - low) / 2, j = order ? order[middle] : middle;
             const double s = pe_double_read(s_rows + j * p->s.stride[p->batch_ndim + 1]);
             const bool before = side ? t_high - s >= p->low : t_low - s > p->high;
             if (before) low = middle + 1;
@@ -129,12 +130,12 @@ static void attention_task(const void *context, ptrdiff_t task, void *scratch) {
     const ptrdiff_t part = task % job->parts, rest = task / job->parts;
     const ptrdiff_t block = job->blocks - 1 - rest % job->blocks; /* under a causal mask the last is the longest */
     const ptrdiff_t head = rest / job->blocks, b = head / job->heads, h = head % job->heads;
-    const ptrdiff_t *order = pe_order_of(p, &job->order, b, h);
+    const ptrdiff_t *order = pe_key_order(p, &job->order, b, h);
 
     int n_tiles = 0;
     double t_low = INFINITY, t_high = -INFINITY;
     while (n_tiles < job->tiles && set_tile(job, &tiles[n_tiles], (block * job->tiles + n_tiles) * job->k->lanes)) {
-        tiles[n_tiles].order = order;
+        tiles[n_tiles].order = pe_query_order(p, &job->order, b, h);
         if (job->parts > 1) point_at_partial(job, &tiles[n_tiles], head, block, part);
         pe_load_queries(job, b, h, &tiles[n_tiles], &w);
         t_low = fmin(t_low, tiles[n_tiles].t_low);
@@ -156,7 +157,7 @@ static void attention_task(const void *context, ptrdiff_t task, void *scratch) {
     for (ptrdiff_t j0 = begin; j0 < end && !pe_stopping(); j0 += step) {
         pe_key_tile keys; /* not cleared: that would cost as much as looking at it */
         keys.first = j0, keys.n = end - j0 < step ? end - j0 : step, keys.k = NULL;
-        keys.order = order ? order + p->M : NULL;
+        keys.order = order;
         pe_read_keys(job, b, h, &keys);
         for (int i = 0; i < n_tiles; i++) {
             pe_visible see;
@@ -189,7 +190,7 @@ static void merge_task(const void *context, ptrdiff_t task, void *scratch) {
     const ptrdiff_t measured = cut_scratch(job, scratch, &w, tile);
     const ptrdiff_t block = task % job->blocks, head = task / job->blocks;
     set_tile(job, tile, block * k->lanes);
-    tile->order = pe_order_of(p, &job->order, head / job->heads, head % job->heads);
+    tile->order = pe_query_order(p, &job->order, head / job->heads, head % job->heads);
     point_at_partial(job, tile, head, block, 0);
     char *shares = (char *)scratch + measured;
     k->merge(job->parts, tile->vectors, tile->reference, tile->sum, job->sums_bytes, shares);
@@ -198,7 +199,8 @@ static void merge_task(const void *context, ptrdiff_t task, void *scratch) {
 }
 
 pe_status pe_attention(const pe_attention_params *p) {
-    pe_attention_job job = {.p = p, .dtype = p->q.dtype, .k = &pe_active->real[pe_is_double(p->q.dtype)]};
+    const pe_kernels *kernels = pe_active; /* read once: one call is of one instruction set */
+    pe_attention_job job = {.p = p, .dtype = p->q.dtype, .k = &kernels->real[pe_is_double(p->q.dtype)]};
     job.group = p->H / most(p->K, 1);
     if (p->k_clock.data && p->k_clock.stride[p->batch_ndim] != 0) job.group = 1;
     job.heads = p->H / most(job.group, 1);
@@ -207,10 +209,15 @@ pe_status pe_attention(const pe_attention_params *p) {
     if (heads == 0 || p->M == 0 || p->H == 0) return PE_OK;
     job.rows = job.group * p->M;
     job.few = job.rows <= FEW;
-    if (!job.few && !pe_find_order(p, job.group, job.heads, &job.order)) return PE_NO_MEMORY;
+    pe_status status = PE_OK;
+    if (!job.few) status = pe_find_order(p, job.group, job.heads, SORTED_TILES * job.k->lanes, &job.order);
+    if (status != PE_OK) {
+        free(job.order.at);
+        return status;
+    }
     /* pairs lie in the caller's rows: turned or in another order, keys are reals in scratch */
     const bool in_place = !job.few && !p->rotate && !job.order.at && p->D % 2 == 0;
-    job.pairs = job.dtype == PE_BF16 && in_place ? pe_active->pairs : NULL;
+    job.pairs = job.dtype == PE_BF16 && in_place ? kernels->pairs : NULL;
     job.prepare = p->rotate || (!job.few && (job.order.at || job.k->size != pe_itemsize(job.dtype)));
     if (p->rotate) job.turn_rows = (int)fmax(1, fmin(KEYS, ANGLE_BYTES / (double)(pe_padded(&p->plan) * job.k->size)));
     job.k_bytes = p->D * pe_itemsize(job.dtype);
@@ -241,9 +248,9 @@ pe_status pe_attention(const pe_attention_params *p) {
     const double padded = job.few ? 1 : (double)(query_tiles * job.k->lanes) / (double)job.rows;
     const double flops = pairs * padded * 2 * (double)(p->D + p->V + 8) * (double)job.k->size / 4;
     const double bytes = (double)heads * (double)p->N * (double)(job.k_bytes + job.v_bytes);
-    const double seconds = fmax(flops / rate[pe_active->isa], bytes / 2e10);
+    const double seconds = fmax(flops / rate[kernels->isa], bytes / 2e10);
 
-    pe_status status = PE_NO_MEMORY;
+    status = PE_NO_MEMORY;
     if (p->rotate && !pe_make_turns(&p->plan, false, &job.turns)) {
         free(job.order.at);
         return status;

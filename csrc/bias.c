@@ -76,7 +76,8 @@ static void bias_task(const void *context, ptrdiff_t task, void *scratch) {
         /* half a page from where rows are written: a load whose low 12 bits are those of a store just made waits */
         char *shifted = spare + (((uintptr_t)rows.out - (uintptr_t)spare + PAGE / 2) & (PAGE - 64));
         rows.near = shifted;
-        rows.gaps = k->shift_row(rows.n, keys, keys[0], shifted);
+        rows.gaps = k->shift_row(rows.n, keys, keys[0], shifted) ? PE_NEAR : PE_FAR;
+        if (k->even_row(rows.n, keys)) rows.gaps = PE_WHOLE;
         /* rows of a part are no neighbours: one at a time, so that each can go past the cache */
         const ptrdiff_t most = job->stream && job->N > CHUNK ? 1 : ROWS;
         for (ptrdiff_t i = i0; i < i1; i += rows.rows, rows.out += rows.rows * rows.out_step) {

@@ -1,20 +1,23 @@
 /* Rows of slope * (s - t), written once in vector names. What they depend on is a constant at each place of use. */
 
 /* Loops over all keys: int and | rather than bool and ||, which compilers do not vectorise. */
-static pe_gaps FN(shift_row)(ptrdiff_t n, const double *s, double origin, void *near) {
-    const double step = n > 1 ? s[1] - s[0] : 1;
-    int uneven = !(fabs(s[0]) < 0x1p52 && step >= 1 && step * (double)n < PE_WHOLE_GAP) || rint(s[0]) != s[0] ||
-                 rint(step) != step;
-    for (ptrdiff_t j = 0; j < n; j++) uneven |= s[j] != s[0] + step * (double)j;
-    int inexact = !REAL_IS_FLOAT;
+static bool FN(shift_row)(ptrdiff_t n, const double *s, double origin, void *near) {
+    int inexact = !REAL_IS_FLOAT; /* float64 would gain nothing */
     for (ptrdiff_t j = 0; REAL_IS_FLOAT && j < n; j++) {
         const double gap = s[j] - origin;
         const REAL real = (REAL)gap;
         ((REAL *)near)[j] = real;
         inexact |= ((double)real != gap) | (real + origin != s[j]);
     }
-    if (!uneven && W > 1) return PE_WHOLE; /* of plain C, compilers make vectors where rows are loaded */
-    return inexact ? PE_FAR : PE_NEAR;
+    return !inexact;
+}
+
+static bool FN(even_row)(ptrdiff_t n, const double *s) {
+    const double step = n > 1 ? s[1] - s[0] : 1;
+    int uneven = !(fabs(s[0]) < 0x1p52 && step >= 1 && step * (double)n < PE_WHOLE_GAP) || rint(s[0]) != s[0] ||
+                 rint(step) != step;
+    for (ptrdiff_t j = 0; j < n; j++) uneven |= s[j] != s[0] + step * (double)j;
+    return !uneven && W > 1; /* of plain C, compilers make vectors where rows are loaded */
 }
 
 /* gap = s - t; hidden is -inf */

@@ -36,7 +36,7 @@ pe_isa pe_best_isa(void) {
  * servers (Sapphire Rapids: 27-32 flop a cycle against 55-64). */
 pe_isa pe_fastest_isa(void) {
     const pe_isa best = pe_best_isa();
-    unsigned a, b, c, d;
+    unsigned a, b = 0, c = 0, d;
     const bool amd = __get_cpuid(0, &a, &b, &c, &d) && b == signature_AMD_ebx && c == signature_AMD_ecx;
     return best == PE_ISA_AVX512BF16 && !amd ? PE_ISA_AVX512 : best;
 }

@@ -85,8 +85,10 @@ typedef struct {
 
     /* Rows of biases. */
     void (*bias)(const pe_biased *rows);
-    /* near[j] = s[j] - origin, for float only, and how gaps may be formed */
-    pe_gaps (*shift_row)(ptrdiff_t n, const double *s, double origin, void *near);
+    /* near[j] = s[j] - origin, for float only; true when all are exact */
+    bool (*shift_row)(ptrdiff_t n, const double *s, double origin, void *near);
+    /* gaps to these keys may be formed as PE_WHOLE */
+    bool (*even_row)(ptrdiff_t n, const double *s);
 
     /* dst[c][r] = factor[c] * src[r][c], or the one factor that `same` is where factor is NULL; leading sizes in
      * reals. */
@@ -103,7 +105,7 @@ typedef struct {
      * so that a NaN or infinity in a hidden row of V never meets a zero weight. Slow, and rarely called. */
     void (*multiply_visible)(ptrdiff_t rows, ptrdiff_t inner, const char *a, ptrdiff_t row_stride,
                              ptrdiff_t inner_stride, const void *b, void *c, int first, int n,
-                             const uint64_t *visible);
+                             const uint64_t *visible, bool add);
 
     /* no NaN, no infinity in rows x n reals */
     bool (*all_finite)(ptrdiff_t rows, ptrdiff_t n, const char *a, ptrdiff_t row_stride);

@@ -74,7 +74,7 @@ static void end_stream(void) { fence(); }
     {                                                                                                                 \
         .size = sizeof(REAL), .lanes = PE_LANE_BYTES / (int)sizeof(REAL), .width = W_##T, .load_row = load_row_##T,   \
         .store_row = store_row_##T, .sincos_row = sincos_row_##T, .rotate = rotate_##T,                               \
-        .bias = bias_##T, .shift_row = shift_row_##T, .transpose = transpose_##T,                                     \
+        .bias = bias_##T, .shift_row = shift_row_##T, .even_row = even_row_##T, .transpose = transpose_##T,           \
         .multiply = multiply_##T, .multiply_visible = multiply_visible_##T, .all_finite = all_finite_##T,             \
         .slide = slide_##T, .add_bias = add_bias_##T, .cap = cap_##T, .within = within_##T, .hide = hide_##T,         \
         .softmax = softmax_##T, .rescale = rescale_##T, .merge = merge_##T, .add_parts = add_parts_##T,               \

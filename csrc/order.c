@@ -1,9 +1,20 @@
 #include "order.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "attention.h"
+#include "parallel.h"
+
+#define SECONDS_PER_POSITION 1.5e-7
+
+typedef struct {
+    const pe_attention_params *p;
+    pe_order *order;
+    ptrdiff_t group, heads;
+    atomic_bool *no_memory;
+} job_t;
 
 typedef struct {
     double at;
@@ -16,61 +27,68 @@ static int by_position(const void *a, const void *b) {
     return x->index < y->index ? -1 : 1; /* equals stay as they lie: the same order on every machine */
 }
 
-static bool rises(const char *positions, ptrdiff_t stride, ptrdiff_t n) {
-    for (ptrdiff_t i = 1; i < n; i++)
-        if (pe_double_read(positions + (i - 1) * stride) > pe_double_read(positions + i * stride)) return false;
+/* positions of n queries or keys; `first` NULL: 0, 1, ... */
+typedef struct {
+    const char *first;
+    ptrdiff_t step, n;
+} line_t;
+
+static bool rises(line_t line) {
+    for (ptrdiff_t i = 1; line.first && i < line.n; i++)
+        if (pe_double_read(line.first + (i - 1) * line.step) > pe_double_read(line.first + i * line.step)) return false;
     return true;
 }
 
-static void sort(const char *positions, ptrdiff_t stride, ptrdiff_t n, placed_t *space, ptrdiff_t *order) {
-    for (ptrdiff_t i = 0; i < n; i++) space[i] = (placed_t){pe_double_read(positions + i * stride), i};
-    qsort(space, (size_t)n, sizeof *space, by_position);
-    for (ptrdiff_t i = 0; i < n; i++) order[i] = space[i].index;
+static void sort(line_t line, placed_t *space, ptrdiff_t *order) {
+    for (ptrdiff_t i = 0; line.first && i < line.n; i++)
+        space[i] = (placed_t){pe_double_read(line.first + i * line.step), i};
+    if (line.first) qsort(space, (size_t)line.n, sizeof *space, by_position);
+    for (ptrdiff_t i = 0; line.first && i < line.n; i++) order[i] = space[i].index;
 }
 
-static ptrdiff_t index_of(const pe_attention_params *p, const pe_order *order, ptrdiff_t b, ptrdiff_t head) {
-    ptrdiff_t index = head * order->heads;
-    for (int i = p->batch_ndim - 1; i >= 0; i--) {
-        index += b % p->batch[i] * order->step[i];
-        b /= p->batch[i];
+/* The positions that an order is about: those of the first batch and head that follow it. */
+static void find_lines(const job_t *job, ptrdiff_t index, line_t *queries, line_t *keys) {
+    const pe_attention_params *p = job->p;
+    const pe_order *order = job->order;
+    const int nb = p->batch_ndim;
+    const ptrdiff_t head = order->heads ? index % job->heads : 0;
+    ptrdiff_t b = 0, rest = order->heads ? index / job->heads : index, scale = 1;
+    for (int i = nb - 1; i >= 0; scale *= p->batch[i--]) {
+        if (!order->step[i]) continue;
+        b += rest % p->batch[i] * scale;
+        rest /= p->batch[i];
     }
-    return index;
+    const ptrdiff_t h = head * job->group, kv = h / (p->H / p->K);
+    *queries = (line_t){NULL, p->t.stride[nb + 1], p->M};
+    *keys = (line_t){NULL, p->s.stride[nb + 1], pe_length_of(p, b)};
+    if (p->t.data) queries->first = pe_element(p, &p->t, pe_batch_offset(p, b, &p->t), h, 0);
+    if (p->s.data) keys->first = pe_element(p, &p->s, pe_batch_offset(p, b, &p->s), kv, 0);
 }
 
-const ptrdiff_t *pe_order_of(const pe_attention_params *p, const pe_order *order, ptrdiff_t b, ptrdiff_t head) {
-    return order->at ? order->at + index_of(p, order, b, head) * (order->M + order->N) : NULL;
+static void sort_task(const void *context, ptrdiff_t index, void *scratch) {
+    const job_t *job = context;
+    const ptrdiff_t M = job->order->M, N = job->order->N;
+    ptrdiff_t *queries = job->order->at + index * (M + N), *keys = queries + M;
+    line_t query_line, key_line;
+    (void)scratch; /* which stays small and is kept */
+    for (ptrdiff_t i = 0; i < M; i++) queries[i] = i;
+    for (ptrdiff_t i = 0; i < N; i++) keys[i] = i;
+    find_lines(job, index, &query_line, &key_line);
+    placed_t *space = malloc((size_t)(M > N ? M : N) * sizeof *space);
+    if (!space) {
+        atomic_store(job->no_memory, true);
+        return;
+    }
+    sort(query_line, space, queries);
+    sort(key_line, space, keys);
+    free(space);
 }
 
-/* Looks at every order once: whether all positions rise already. With space it makes the orders, too. */
-static bool walk(const pe_attention_params *p, ptrdiff_t group, ptrdiff_t heads, ptrdiff_t batches,
-                 const pe_order *order, placed_t *space) {
-    const ptrdiff_t t_step = p->t.stride[p->batch_ndim + 1], s_step = p->s.stride[p->batch_ndim + 1];
-    ptrdiff_t next = 0;
-    bool all = true;
-    for (ptrdiff_t b = 0; b < batches; b++)
-        for (ptrdiff_t head = 0; head < heads; head++) {
-            if (index_of(p, order, b, head) != next) continue;
-            next++;
-            const ptrdiff_t h = head * group, kv = h / (p->H / p->K), length = pe_length_of(p, b);
-            const char *t = p->t.data ? pe_element(p, &p->t, pe_batch_offset(p, b, &p->t), h, 0) : NULL;
-            const char *s = p->s.data ? pe_element(p, &p->s, pe_batch_offset(p, b, &p->s), kv, 0) : NULL;
-            if (!space) {
-                all = all && (!t || rises(t, t_step, p->M)) && (!s || rises(s, s_step, length));
-                continue;
-            }
-            ptrdiff_t *queries = order->at + (next - 1) * (p->M + p->N), *keys = queries + p->M;
-            for (ptrdiff_t i = 0; i < p->M; i++) queries[i] = i;
-            for (ptrdiff_t i = 0; i < p->N; i++) keys[i] = i;
-            if (t) sort(t, t_step, p->M, space, queries);
-            if (s) sort(s, s_step, length, space, keys);
-        }
-    return all;
-}
-
-bool pe_find_order(const pe_attention_params *p, ptrdiff_t group, ptrdiff_t heads, pe_order *order) {
+pe_status pe_find_order(const pe_attention_params *p, ptrdiff_t group, ptrdiff_t heads, ptrdiff_t worth,
+                        pe_order *order) {
     const int nb = p->batch_ndim;
     *order = (pe_order){.M = p->M, .N = p->N};
-    if ((p->low == -INFINITY && p->high == INFINITY) || (!p->t.data && !p->s.data)) return true;
+    if ((p->low == -INFINITY && p->high == INFINITY) || (!p->t.data && !p->s.data)) return PE_OK;
 
     ptrdiff_t orders = 1, batches = 1;
     if (p->t.stride[nb] || p->s.stride[nb]) order->heads = 1, orders = heads;
@@ -80,13 +98,36 @@ bool pe_find_order(const pe_attention_params *p, ptrdiff_t group, ptrdiff_t head
         order->step[i] = orders;
         orders *= p->batch[i];
     }
+    atomic_bool no_memory = false;
+    const job_t job = {.p = p, .order = order, .group = group, .heads = heads, .no_memory = &no_memory};
     order->sorted = true;
-    if (walk(p, group, heads, batches, order, NULL)) return true;
-    placed_t *space = malloc((size_t)(p->M > p->N ? p->M : p->N) * sizeof *space);
+    for (ptrdiff_t i = 0; order->sorted && i < orders; i++) {
+        line_t queries, keys;
+        find_lines(&job, i, &queries, &keys);
+        order->sorted = rises(queries) && rises(keys);
+    }
+    if (order->sorted || heads * batches / orders * group * p->M < worth) return PE_OK;
     order->at = malloc((size_t)(orders * (p->M + p->N)) * sizeof *order->at);
-    const bool ok = space && order->at;
-    if (ok) walk(p, group, heads, batches, order, space);
-    else free(order->at), order->at = NULL;
-    free(space);
-    return ok;
+    if (!order->at) return PE_NO_MEMORY;
+    const double seconds = SECONDS_PER_POSITION * (double)orders * (double)(p->M + p->N);
+    const pe_status status = pe_run(orders, 0, seconds, sort_task, &job, p->num_threads);
+    order->sorted = true;
+    return status == PE_OK && atomic_load(&no_memory) ? PE_NO_MEMORY : status;
+}
+
+static ptrdiff_t *order_of(const pe_attention_params *p, const pe_order *order, ptrdiff_t b, ptrdiff_t head) {
+    ptrdiff_t index = head * order->heads;
+    for (int i = p->batch_ndim - 1; i >= 0; i--) {
+        index += b % p->batch[i] * order->step[i];
+        b /= p->batch[i];
+    }
+    return order->at + index * (order->M + order->N);
+}
+
+const ptrdiff_t *pe_query_order(const pe_attention_params *p, const pe_order *order, ptrdiff_t b, ptrdiff_t head) {
+    return order->at ? order_of(p, order, b, head) : NULL;
+}
+
+const ptrdiff_t *pe_key_order(const pe_attention_params *p, const pe_order *order, ptrdiff_t b, ptrdiff_t head) {
+    return order->at ? order_of(p, order, b, head) + order->M : NULL;
 }

@@ -126,6 +126,7 @@ static void form_scores(const pe_attention_job *job, const pe_query_tile *tile, 
         k->multiply(end - j, D, rows, stride, k->size, tile->q, scores, first, n, false);
         return;
     }
+    /* q must stay exact, so that the scores are scaled and not q */
     job->pairs->multiply(end - j, D / 2, rows, stride, sizeof(uint32_t), tile->q, scores, first, n, false);
     k->rescale(end - j, ~(uint64_t)0 << first & ~(uint64_t)0 >> (64 - tile->vectors), tile->scale, scores);
 }
@@ -148,10 +149,10 @@ static void add_values(const pe_attention_job *job, const pe_query_tile *tile, c
                          n, add);
 }
 
-/* The same over what each lane sees, where not all values are finite: of pairs, only those that are not (add_values has
- * the others). */
+/* The same over what each lane sees, where not all values are finite: of pairs, only those that are not (add_values
+ * has the others). */
 static void add_visible(const pe_attention_job *job, const pe_query_tile *tile, const pe_key_tile *keys, ptrdiff_t j,
-                        ptrdiff_t end, int first, const pe_attention_scratch *w, const pe_visible *see) {
+                        ptrdiff_t end, int first, const pe_attention_scratch *w, const pe_visible *see, bool add) {
     const pe_real_kernels *k = job->k;
     const ptrdiff_t V = job->p->V;
     const char *values = keys->v + j * keys->v_stride;
@@ -164,7 +165,7 @@ static void add_visible(const pe_attention_job *job, const pe_query_tile *tile, 
         stride = V * k->size;
     }
     k->multiply_visible(V, end - j, values, k->size, stride, w->scores + j * PE_LANE_BYTES, tile->out, first,
-                        tile->vectors - first, see->bits + j);
+                        tile->vectors - first, see->bits + j, add);
 }
 
 void pe_attend_many(const pe_attention_job *job, pe_query_tile *tile, const pe_key_tile *keys,
@@ -201,14 +202,14 @@ void pe_attend_many(const pe_attention_job *job, pe_query_tile *tile, const pe_k
     bool add = !tile->fresh;
     tile->fresh = false;
     if (add && moved) k->rescale(p->V, moved, tile->factor, tile->out);
-    if (!add && (!finite || runs[0] > 0)) { /* otherwise the first run writes every vector */
+    if (!add && runs[0] > 0) { /* otherwise the first run writes every vector */
         memset(tile->out, 0, (size_t)(p->V * PE_LANE_BYTES));
         add = true;
     }
     for (ptrdiff_t j = 0, end; j < n; j = end) {
         const int first = runs[j / RUN];
         end = run_end(runs, j, n);
-        if (!finite) add_visible(job, tile, keys, j, end, first, w, see);
-        if (finite || in_pairs) add_values(job, tile, keys, j, end, first, w, add || j > 0);
+        if (!finite) add_visible(job, tile, keys, j, end, first, w, see, add || j > 0);
+        if (finite || in_pairs) add_values(job, tile, keys, j, end, first, w, !finite || add || j > 0);
     }
 }

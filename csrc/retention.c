@@ -245,7 +245,7 @@ pe_status pe_retention(const pe_retention_params *p) {
     job.padded = p->rotate ? pe_padded(&p->plan) : 0;
 
     /* flops a second, roughly: enough to tell microseconds from milliseconds */
-    static const double speed[PE_ISA_COUNT] = {4e9, 4e10, 6e10};
+    static const double speed[PE_ISA_COUNT] = {4e9, 4e10, 6e10, 6e10};
     const double products = (double)p->D * (double)p->V * (double)(2 * job.group + 2) * (double)(p->T + 1);
     const double seconds = 2 * (double)states * products * (double)job.k->size / 4 / speed[pe_active->isa];
     if (p->rotate && !pe_make_turns(&p->plan, false, &job.turns)) return PE_NO_MEMORY;

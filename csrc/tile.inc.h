@@ -5,7 +5,7 @@
 
 static void FN(multiply_visible)(ptrdiff_t rows, ptrdiff_t inner, const char *a, ptrdiff_t row_stride,
                                  ptrdiff_t inner_stride, const void *b, void *c, int first, int n,
-                                 const uint64_t *visible) {
+                                 const uint64_t *visible, bool add) {
     for (ptrdiff_t r = 0; r < rows; r++)
         for (int vector = first; vector < first + n; vector++) {
             REAL *out = (REAL *)c + r * LANES + vector * W;
@@ -15,7 +15,8 @@ static void FN(multiply_visible)(ptrdiff_t rows, ptrdiff_t inner, const char *a,
                 V weight = v(load)((const REAL *)b + x * LANES + vector * W);
                 sum = v(select)(v(from_bits)(visible[x] >> (vector * W)), v(fma)(value, weight, sum), sum);
             }
-            v(store)(out, v(add)(v(load)(out), sum)); /* the same sums as multiply: what is hidden changes no bit */
+            /* the same sums as multiply: what is hidden changes no bit */
+            v(store)(out, add ? v(add)(v(load)(out), sum) : sum);
         }
 }
 

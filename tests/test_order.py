@@ -8,7 +8,7 @@ from isas import each_isa
 import pe
 import pe.reference
 
-B, K, GROUP, M, N, D = 2, 2, 3, 70, 150, 24
+B, K, GROUP, M, N, D = 2, 2, 3, 90, 150, 24  # 270 queries of a key head: enough to be worth an order
 H = K * GROUP
 random = np.random.default_rng(5)
 
@@ -83,6 +83,16 @@ def test_same_bits_for_any_number_of_threads():
     given = {"causal": True, "q_positions": s, "k_positions": s}
     one, two = (pe.attention(x, y, z, num_threads=n, **given) for n in (1, 2))
     assert one.tobytes() == two.tobytes()
+
+
+def test_a_zero_keeps_its_sign_beside_a_hidden_nan():
+    """Values that underflow to -0 stay so, whatever stands in a hidden row."""
+    q, k, v = (np.full((20, 2), x, np.float32) for x in (1, -50, -0.0))
+    k[:2], v[0], mask = [[0], [10]], -1e-45, np.ones((20, 20), bool)
+    mask[:, 19] = False
+    wanted = pe.attention(q, k, v, mask=mask)
+    v[19] = np.nan
+    assert np.signbit(wanted).all() and pe.attention(q, k, v, mask=mask).tobytes() == wanted.tobytes()
 
 
 def test_what_is_hidden_may_be_anything():

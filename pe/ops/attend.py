@@ -91,9 +91,9 @@ def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, scale: float | None =
     -------
     result : ndarray, shape (..., H, M, V)
         Or `out`. 16-bit values are computed in float32 and rounded once. Where `pe.isa` is "avx512bf16",
-        bfloat16 weights are rounded too (an error of at most 2^-8 times the largest value seen), and values
-        below 2^-126 count as 0; few queries against a cache, rotations inside, unsorted positions and odd
-        head widths are always computed in float32.
+        bfloat16 weights are rounded too (an error of at most 2^-8 times the largest value seen), values below
+        2^-126 count as 0, and a product q . k must be below 3.4e38 before it is scaled; few queries against a
+        cache, rotations inside, unsorted positions and odd head widths are always computed in float32.
     lse : ndarray, shape (..., H, M)
         With return_lse=True: natural logarithm, float64 for float64 values, else float32; -inf (or the sink)
         for a row that sees nothing.
