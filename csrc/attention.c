@@ -23,8 +23,9 @@
 #define ANGLE_BYTES (16 << 10) /* of cos and of sin at a time, for the rows that are turned together */
 #define FEW 8 /* queries of a key head that decode.c takes */
 #define SORTED_TILES 4 /* query tiles that share an order: for fewer, sorting takes longer than it saves */
-#define FAR_KEYS 16 /* keys a step then, in a long cache: both streams are foreseen if K and V take turns often; turns
-                       * within longer steps, V a step behind K, were a third slower */
+#define FAR_KEYS 16 /* keys a step for one of them in a long cache: both streams are foreseen if K and V take turns
+                      * often; turns within longer steps, V a step behind K, were a third slower */
+#define FAR_TILE (8 << 10) /* bytes of K a step for several: fewer steps, but rows of 512 bytes lost a fifth at 64 */
 
 /* Asks for the rows of the tile after this one: without, DRAM latency takes a third of the speed at T = 16384. */
 static void prefetch_rows(const char *rows, ptrdiff_t n, ptrdiff_t stride, ptrdiff_t bytes) {
@@ -223,7 +224,9 @@ pe_status pe_attention(const pe_attention_params *p) {
     job.k_bytes = p->D * pe_itemsize(job.dtype);
     job.v_bytes = p->V * pe_itemsize(job.dtype);
     job.far = p->N * (job.k_bytes + job.v_bytes) > FAR_BYTES;
-    job.tile_keys = !job.few ? KEYS : job.far ? FAR_KEYS : job.k->lanes < KEYS ? job.k->lanes : KEYS;
+    const ptrdiff_t far_keys = job.rows == 1 ? FAR_KEYS : most(FAR_KEYS, FAR_TILE / most(job.k_bytes, 1) / 16 * 16);
+    job.tile_keys = job.few && job.k->lanes < KEYS ? job.k->lanes : KEYS;
+    if (job.few && job.far && far_keys < job.tile_keys) job.tile_keys = (int)far_keys;
     job.sums_bytes = (p->V + 2) * PE_LANE_BYTES;
 
     const ptrdiff_t query_tiles = (job.rows + job.k->lanes - 1) / job.k->lanes;

@@ -24,6 +24,7 @@ typedef struct {
     const double *high, *low;
     const uint32_t *word;
     const float *rest;
+    const double *rate; /* (axes, padded) of every head, or NULL: planes grow by 2^(sum_a rate[a] * position[a]) */
     double amplitude, sign; /* sign -1 turns back */
     double highest;         /* of |high| */
 } pe_turns;
@@ -31,8 +32,8 @@ typedef struct {
 /* Rows at equal steps (in bytes) in memory, to be turned by their angles, which are rows of reals: 2 planes values
  * each, with `before` and `after` bytes on either side that are copied. Half pairs (l, l + w) in each of `blocks` runs
  * of 2w, else pairs (2l, 2l + 1). out may be x. Angles are read in whole vectors: PE_ANGLE_PAD reals may be read from
- * the last multiple of it on. stream: past the cache, rows of at most PE_STREAM_ROW bytes that follow one another in
- * out. x is asked for `ahead` rows early, that of the next call at `next`, or NULL. */
+ * the last multiple of it on. Past the cache x is asked for `ahead` rows early, that of the next call at `next`, or
+ * NULL; in it `ahead` is 0. stream: out is past it too, rows of at most PE_STREAM_ROW bytes that follow one another. */
 typedef struct {
     pe_dtype dtype;
     ptrdiff_t rows, planes, before, after, ahead;
@@ -75,7 +76,7 @@ typedef struct {
     void (*load_row)(pe_dtype dtype, ptrdiff_t n, const void *src, void *reals);
     void (*store_row)(pe_dtype dtype, ptrdiff_t n, const void *reals, void *dst);
 
-    /* cos and sin of 2 pi sum_a position[a] * turns[a], times amplitude; `padded` entries are written. The phase is
+    /* cos and sin of 2 pi sum_a position[a] * turns[a], times amplitude and growth; `padded` are written. The phase is
      * reduced to an eighth of a turn before it is rounded: positions of any size lose nothing but the float64
      * rounding of the frequency. */
     void (*sincos_row)(const pe_turns *turns, const double *position, void *cos, void *sin);

@@ -119,16 +119,11 @@ static inline void sincos_word(vec_i32 word, vec_f32 rest, vec_f32 *cos, vec_f32
     sincos_quarter(add_i32(word, set1_i32(1u << 29)), x, cos, sin);
 }
 
-/* From phases of head + tail turns with |head| < 2^30: adding 1.5 * 2^50 rounds head to quarters and leaves their count
- * in the low bits. What is left is rounded to float32 only then. */
-#define FAST_TURNS 0x1p30
-static inline void sincos_pair(const vec_f64 head[2], const vec_f64 tail[2], vec_f32 *cos, vec_f32 *sin) {
-    const vec_f64 magic = set1_f64(0x1.8p50), tau = set1_f64(TAU);
-    vec_f64 count[2], rest[2];
-    for (int i = 0; i < 2; i++) {
-        count[i] = add_f64(head[i], magic);
-        rest[i] = mul_f64(add_f64(sub_f64(head[i], sub_f64(count[i], magic)), tail[i]), tau);
-    }
-    sincos_quarter(left_i32(low_words(count[0], count[1]), 30), narrow_pair(rest[0], rest[1]), cos, sin);
+/* From `rest` turns beside quarters, |rest| <= 1/8 and a rounding, whose count stands in the low bits. What is left is
+ * rounded to float32 only here. */
+static inline void sincos_pair(const vec_f64 count[2], const vec_f64 rest[2], vec_f32 *cos, vec_f32 *sin) {
+    const vec_f64 tau = set1_f64(TAU);
+    const vec_f32 x = narrow_pair(mul_f64(rest[0], tau), mul_f64(rest[1], tau));
+    sincos_quarter(left_i32(low_words(count[0], count[1]), 30), x, cos, sin);
 }
 #endif

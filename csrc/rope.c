@@ -3,7 +3,6 @@
  * The leading axes of x are split in two: table axes, along which positions (or tables) differ, and shared axes
  * (heads, usually). A task is a block of table rows times a block of shared rows: it makes its angles once, in
  * scratch, and turns all of its rows by them. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,10 +10,11 @@
 #include "rotation.h"
 
 #define TABLE_BYTES (128 << 10) /* angles of a task: they must stay in L2 while rows stream by ... */
-#define PART_BYTES (16 << 10)   /* ... or in L1, where each serves one row */
+#define PART_BYTES (8 << 10)    /* ... or in L1, where each serves one row, or all is in the cache */
 #define TASK_BYTES (512 << 10)  /* of x a task turns, at least ... */
 #define MOST_BYTES (4 << 20)    /* ... and of a large x: a head's rows in short runs cost 15 points of copy bandwidth */
 #define PREFETCH_BYTES (8 << 10) /* how far ahead rows are asked for, into L2 (into L1 gains half as much) */
+#define FAR_FROM (16 << 20)     /* bytes of x from which they are: in the cache it takes up to twice as long */
 #define STREAM_FROM (32 << 20)  /* bytes of output beyond which they are; in cache that costs 2.5-11 x */
 #define MAX_BLOCK 256           /* rows of either kind in a task */
 #define SECONDS_PER_BYTE 4e-11
@@ -34,7 +34,7 @@ typedef struct {
     axes_t table, shared;
     ptrdiff_t table_block, shared_block, table_blocks;
     ptrdiff_t row_bytes, angle_bytes; /* of x; of one row of cos or of sin */
-    bool in_place, stream, tables, shared_inner;
+    bool in_place, far, stream, tables, shared_inner;
     size_t sin_at; /* in bytes from the start of scratch */
 } job_t;
 
@@ -78,22 +78,6 @@ static double real_at(const void *reals, bool is_double, ptrdiff_t i) {
     return is_double ? ((const double *)reals)[i] : (double)((const float *)reals)[i];
 }
 
-/* damped RoPE: each plane shrinks by exp(-rate . position), or grows back */
-static void fade_angles(const pe_plan *plan, bool inverse, bool is_double, const double *position, void *cos,
-                        void *sin) {
-    for (ptrdiff_t l = 0; l < plan->planes; l++) {
-        double faded = 0;
-        for (int a = 0; a < plan->axes; a++) faded += pe_double_at(plan->rate, a * plan->planes + l) * position[a];
-        const double size = exp(inverse ? faded : -faded);
-        if (is_double) {
-            ((double *)cos)[l] *= size, ((double *)sin)[l] *= size;
-        } else {
-            float *c = (float *)cos + l, *s = (float *)sin + l;
-            *c = (float)(*c * size), *s = (float)(*s * size);
-        }
-    }
-}
-
 /* The exact inverse of a table's map: divided by cos^2 + sin^2, which is the amplitude's square. */
 static void invert_table(bool is_double, ptrdiff_t n, void *cos, void *sin) {
     for (ptrdiff_t l = 0; l < n; l++) {
@@ -131,7 +115,6 @@ static void make_angles(const job_t *job, ptrdiff_t first, ptrdiff_t n, char *co
     for (ptrdiff_t i = 0; i < n; i++) {
         const pe_turns turns = pe_turns_of(job->turns, at[i]);
         k->sincos_row(&turns, position[i], cos + i * step, sin + i * step);
-        if (p->plan.rate) fade_angles(&p->plan, p->inverse, k->size == 8, position[i], cos + i * step, sin + i * step);
     }
 }
 
@@ -167,35 +150,35 @@ static void rope_task(const void *context, ptrdiff_t task, void *scratch) {
     find_rows(job, &job->shared, task / job->table_blocks * job->shared_block, job->shared_block, &shared);
 
     /* the inner loop follows memory: heads inside positions for (B, T, H, D), positions inside heads otherwise */
-    const rows_t *outer = job->shared_inner ? &table : &shared, *inner = job->shared_inner ? &shared : &table;
+    const bool swap = job->shared_inner;
+    const rows_t *outer = swap ? &table : &shared, *inner = swap ? &shared : &table;
     const ptrdiff_t item = pe_itemsize(job->dtype);
     pe_turned rows = {.dtype = job->dtype, .planes = plan->planes, .blocks = plan->blocks, .half = plan->half,
                       .before = plan->offset * item, .after = job->row_bytes - pe_turned_end(plan) * item,
-                      .ahead = 1 + PREFETCH_BYTES / job->row_bytes,
-                      .angle_step = job->shared_inner ? 0 : job->angle_bytes};
-    const ptrdiff_t few = clamp(PART_BYTES / (2 * job->angle_bytes), 1, table.n), part = shared.n > 1 ? table.n : few;
-    ptrdiff_t from = 0, made = 0;
-    for (ptrdiff_t i = 0; i < outer->n; i++)
-        for (ptrdiff_t j = 0; j < inner->n; j += rows.rows) {
-            const ptrdiff_t a = job->shared_inner ? i : j;
-            if (a == made) {
-                from = made;
-                made = table.n - made < part ? table.n : made + part;
-                make_angles(job, first + from, made - from, cos, sin);
+                      .ahead = job->far ? 1 + PREFETCH_BYTES / job->row_bytes : 0,
+                      .angle_step = swap ? 0 : job->angle_bytes};
+    const ptrdiff_t few = clamp(PART_BYTES / (2 * job->angle_bytes), 1, table.n);
+    const ptrdiff_t part = job->far && shared.n > 1 ? table.n : few;
+    for (ptrdiff_t from = 0, made; from < table.n; from = made) {
+        made = table.n - from < part ? table.n : from + part;
+        make_angles(job, first + from, made - from, cos, sin);
+        const ptrdiff_t begin = swap ? 0 : from, end = swap ? shared.n : made; /* of inner */
+        for (ptrdiff_t i = swap ? from : 0; i < (swap ? made : shared.n); i++)
+            for (ptrdiff_t j = begin; j < end; j += rows.rows) {
+                const ptrdiff_t angle = (swap ? i : j) - from;
+                rows.rows = inner->even[j] < end - j ? inner->even[j] : end - j;
+                rows.x_step = rows.rows > 1 ? inner->x[j + 1] - inner->x[j] : 0;
+                rows.out_step = rows.rows > 1 ? inner->out[j + 1] - inner->out[j] : 0;
+                rows.x = p->x.data + outer->x[i] + inner->x[j];
+                rows.out = p->out.data + outer->out[i] + inner->out[j];
+                rows.cos = cos + angle * job->angle_bytes;
+                rows.sin = sin + angle * job->angle_bytes;
+                const ptrdiff_t in = j + rows.rows < inner->n ? i : i + 1, jn = in == i ? j + rows.rows : 0;
+                rows.next = in < outer->n ? p->x.data + outer->x[in] + inner->x[jn] : NULL;
+                rows.stream = job->stream && rows.out_step == job->row_bytes;
+                job->k->rotate(&rows);
             }
-            rows.rows = inner->even[j];
-            if (inner == &table && rows.rows > made - j) rows.rows = made - j;
-            rows.x_step = rows.rows > 1 ? inner->x[j + 1] - inner->x[j] : 0;
-            rows.out_step = rows.rows > 1 ? inner->out[j + 1] - inner->out[j] : 0;
-            rows.x = p->x.data + outer->x[i] + inner->x[j];
-            rows.out = p->out.data + outer->out[i] + inner->out[j];
-            rows.cos = cos + (a - from) * job->angle_bytes;
-            rows.sin = sin + (a - from) * job->angle_bytes;
-            const ptrdiff_t in = j + rows.rows < inner->n ? i : i + 1, jn = in == i ? j + rows.rows : 0;
-            rows.next = in < outer->n ? p->x.data + outer->x[in] + inner->x[jn] : NULL;
-            rows.stream = job->stream && rows.out_step == job->row_bytes;
-            job->k->rotate(&rows);
-        }
+    }
     if (job->stream) pe_active->stream_end();
 }
 
@@ -239,6 +222,7 @@ pe_status pe_rope(const pe_rope_params *p) {
     job.table_block = clamp(job.table_block, 1, job.table.rows < MAX_BLOCK ? job.table.rows : MAX_BLOCK);
     job.table_blocks = (job.table.rows + job.table_block - 1) / job.table_block;
     const ptrdiff_t shared_blocks = (job.shared.rows + job.shared_block - 1) / job.shared_block;
+    job.far = rows * job.row_bytes >= FAR_FROM;
     job.stream = !job.in_place && rows * job.row_bytes >= STREAM_FROM && job.row_bytes <= PE_STREAM_ROW;
 
     const size_t table = ((size_t)(job.table_block * angle_bytes) + 63) / 64 * 64;

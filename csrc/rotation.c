@@ -13,13 +13,15 @@ bool pe_make_turns(const pe_plan *plan, bool inverse, pe_turns *turns) {
     turns->sign = inverse ? -1 : 1;
     turns->highest = 0;
     turns->axis = plan->heads * turns->padded;
-    const size_t n = (size_t)(turns->axis * plan->axes);
-    double *high = aligned_alloc(64, (3 * n * sizeof *high / 64 + 1) * 64); /* no vector of it crosses a line */
+    const size_t n = (size_t)(turns->axis * plan->axes), rates = plan->rate ? (size_t)(turns->padded * plan->axes) : 0;
+    const size_t bytes = (3 * n + rates) * sizeof(double);
+    double *high = aligned_alloc(64, (bytes / 64 + 1) * 64); /* no vector of it crosses a line */
     if (!high) return false;
     double *low = high + n;
     uint32_t *word = (uint32_t *)(low + n);
     float *rest = (float *)(word + n);
-    memset(high, 0, 3 * n * sizeof *high);
+    double *rate = (double *)(rest + n);
+    memset(high, 0, bytes);
     for (ptrdiff_t row = 0; row < plan->axes * plan->heads; row++)
         for (ptrdiff_t l = 0; l < plan->planes; l++) {
             const double w = pe_double_at(plan->freqs, row * plan->planes + l);
@@ -34,6 +36,10 @@ bool pe_make_turns(const pe_plan *plan, bool inverse, pe_turns *turns) {
             word[at] = (uint32_t)bits << 6;
             rest[at] = (float)((high[at] - (sum - 0x1.8p26) + low[at]) * 6.283185307179586);
         }
+    for (int a = 0; plan->rate && a < plan->axes; a++)
+        for (ptrdiff_t l = 0; l < plan->planes; l++)
+            rate[a * turns->padded + l] = -turns->sign * M_LOG2E * pe_double_at(plan->rate, a * plan->planes + l);
+    turns->rate = plan->rate ? rate : NULL;
     turns->high = high;
     turns->low = low;
     turns->word = word;

@@ -25,8 +25,8 @@ static inline void pe_turn_rows(const pe_real_kernels *k, const pe_plan *plan, p
                                 ptrdiff_t out_step) {
     const pe_turned turned = {.dtype = k->size == 8 ? PE_F64 : PE_F32, .rows = rows, .planes = plan->planes,
                               .before = plan->offset * k->size, .after = (D - pe_turned_end(plan)) * k->size,
-                              .ahead = rows, .blocks = plan->blocks, .half = plan->half, .x = x, .cos = cos,
-                              .sin = sin, .out = out, .x_step = x_step, .angle_step = pe_padded(plan) * k->size,
+                              .blocks = plan->blocks, .half = plan->half, .x = x, .cos = cos, .sin = sin,
+                              .out = out, .x_step = x_step, .angle_step = pe_padded(plan) * k->size,
                               .out_step = out_step};
     k->rotate(&turned);
 }

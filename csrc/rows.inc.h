@@ -104,36 +104,38 @@ INLINE void product_f64(double position, const double *high, const double *low, 
 #endif
 
 #if REAL_IS_FLOAT && W_f32 > 1
-/* sum_a position[a] * turns[a] likewise, W of them from l on */
-INLINE void phase_f64(const pe_turns *turns, const double *position, ptrdiff_t l, vec_f64 *head, vec_f64 *tail) {
-    const double *high = turns->high + l, *low = turns->low + l;
-    product_f64(position[0], high, low, head, tail);
-    for (int a = 1; a < turns->axes; a++) {
-        vec_f64 more, lost;
-        product_f64(position[a], high + a * turns->axis, low + a * turns->axis, &more, &lost);
-        const vec_f64 sum = add_f64(*head, more), part = sub_f64(sum, *head); /* Knuth: what the sum loses */
-        lost = add_f64(lost, add_f64(sub_f64(*head, sub_f64(sum, part)), sub_f64(more, part)));
-        *tail = add_f64(*tail, lost);
-        *head = sum;
+/* The phase less quarters of W_f64 planes from l on, and the sum whose low bits count them: adding 1.5 * 2^50 rounds to
+ * quarters. One axis loses nothing up to FAST_TURNS; a sum is rounded once an axis, which below NEAR_TURNS is 1e-9. */
+#define FAST_TURNS 0x1p30
+#define NEAR_TURNS 0x1p22
+INLINE vec_f64 phase_f64(const pe_turns *turns, int axes, const double *position, ptrdiff_t l, vec_f64 *count) {
+    const vec_f64 magic = set1_f64(0x1.8p50), p = set1_f64(position[0]), high = load_f64(turns->high + l);
+    if (axes == 1) {
+        *count = fma_f64(p, high, magic);
+        return fma_f64(p, load_f64(turns->low + l), fms_f64(p, high, sub_f64(*count, magic)));
     }
+    vec_f64 sum = mul_f64(p, high);
+    for (int a = 1; a < axes; a++)
+        sum = fma_f64(set1_f64(position[a]), load_f64(turns->high + a * turns->axis + l), sum);
+    *count = add_f64(sum, magic);
+    return sub_f64(sum, sub_f64(*count, magic));
 }
 
-static void fast_sincos_row(const pe_turns *turns, const double *position, float *cos, float *sin) {
+/* axes is a constant where it is 1, so that nothing is looped over for the sake of a few vectors */
+INLINE void real_sincos(const pe_turns *turns, int axes, const double *position, float *cos, float *sin) {
     const vec_f32 amplitude = set1_f32((float)turns->amplitude);
     const vec_f32 signed_amplitude = set1_f32((float)(turns->sign * turns->amplitude));
     for (ptrdiff_t l = 0; l < turns->padded; l += W_f32) {
-        vec_f64 head[2], tail[2];
+        vec_f64 count[2], rest[2];
         vec_f32 c, s;
-        phase_f64(turns, position, l, &head[0], &tail[0]);
-        phase_f64(turns, position, l + W_f64, &head[1], &tail[1]);
-        sincos_pair(head, tail, &c, &s);
+        for (int i = 0; i < 2; i++) rest[i] = phase_f64(turns, axes, position, l + i * W_f64, &count[i]);
+        sincos_pair(count, rest, &c, &s);
         store_f32(cos + l, mul_f32(c, amplitude));
         store_f32(sin + l, mul_f32(s, signed_amplitude));
     }
 }
 
-/* Integral positions, |.| < 2^20 together: half the work. axes is a constant where it is 1, so that nothing is looped
- * over for the sake of a few vectors. */
+/* Integral positions, |.| < 2^20 together: half the work. */
 #define WORD_POSITIONS 0x1p20
 INLINE void word_sincos(const pe_turns *turns, int axes, const double *position, float *cos, float *sin) {
     const vec_f32 amplitude = set1_f32((float)turns->amplitude);
@@ -158,22 +160,21 @@ INLINE void word_sincos(const pe_turns *turns, int axes, const double *position,
     }
 }
 
-static void word_sincos_row(const pe_turns *turns, const double *position, float *cos, float *sin) {
-    if (turns->axes == 1) word_sincos(turns, 1, position, cos, sin);
-    else word_sincos(turns, turns->axes, position, cos, sin);
+INLINE void fast_sincos(const pe_turns *turns, int axes, bool words, const double *position, float *cos, float *sin) {
+    if (words) word_sincos(turns, axes, position, cos, sin);
+    else real_sincos(turns, axes, position, cos, sin);
 }
 #endif
 
-static void FN(sincos_row)(const pe_turns *turns, const double *position, void *cos, void *sin) {
-    REAL *cos_out = cos, *sin_out = sin;
+static void FN(turn_angles)(const pe_turns *turns, const double *position, REAL *cos, REAL *sin) {
 #if REAL_IS_FLOAT && W_f32 > 1
     double reach = fabs(position[0]);
     for (int a = 1; a < turns->axes; a++) reach += fabs(position[a]);
-    if (reach * turns->highest < FAST_TURNS) {
+    if (reach * turns->highest < (turns->axes == 1 ? FAST_TURNS : NEAR_TURNS)) {
         bool words = reach < WORD_POSITIONS && turns->highest < PE_WORD_TURNS;
         for (int a = 0; words && a < turns->axes; a++) words = (double)(int32_t)position[a] == position[a];
-        if (words) word_sincos_row(turns, position, cos, sin);
-        else fast_sincos_row(turns, position, cos, sin);
+        if (turns->axes == 1) fast_sincos(turns, 1, words, position, cos, sin);
+        else fast_sincos(turns, turns->axes, words, position, cos, sin);
         return;
     }
 #endif
@@ -194,9 +195,32 @@ static void FN(sincos_row)(const pe_turns *turns, const double *position, void *
         quarter = add_f64(quarter, q);
         quarter = sub_f64(quarter, mul_f64(four, round_f64(mul_f64(quarter, fourth))));
         sincos_turns(quarter, rest, &c, &s);
-        STORE_FROM_F64(cos_out + l, mul_f64(c, amplitude));
-        STORE_FROM_F64(sin_out + l, mul_f64(s, signed_amplitude));
+        STORE_FROM_F64(cos + l, mul_f64(c, amplitude));
+        STORE_FROM_F64(sin + l, mul_f64(s, signed_amplitude));
     }
+}
+
+/* damped RoPE: each plane shrinks by exp(-rate . position), or grows back */
+static void FN(fade_angles)(const pe_turns *turns, const double *position, REAL *cos, REAL *sin) {
+    const vec_f64 most = set1_f64(1024); /* 2^1024 is infinite */
+    for (ptrdiff_t l = 0; l < turns->padded; l += PE_ANGLE_PAD) {
+        REAL size[PE_ANGLE_PAD];
+        for (int i = 0; i < PE_ANGLE_PAD; i += W_f64) {
+            vec_f64 x = zero_f64();
+            for (int a = 0; a < turns->axes; a++)
+                x = fma_f64(set1_f64(position[a]), load_f64(turns->rate + a * turns->padded + l + i), x);
+            STORE_FROM_F64(size + i, exp2_f64(min_f64(most, x)));
+        }
+        for (int i = 0; i < PE_ANGLE_PAD; i += W) {
+            v(store)(cos + l + i, v(mul)(v(load)(cos + l + i), v(load)(size + i)));
+            v(store)(sin + l + i, v(mul)(v(load)(sin + l + i), v(load)(size + i)));
+        }
+    }
+}
+
+static void FN(sincos_row)(const pe_turns *turns, const double *position, void *cos, void *sin) {
+    FN(turn_angles)(turns, position, cos, sin);
+    if (turns->rate) FN(fade_angles)(turns, position, cos, sin);
 }
 
 static void FN(transpose)(ptrdiff_t rows, ptrdiff_t columns, double same, const void *factor, const void *src,

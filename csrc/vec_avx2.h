@@ -42,7 +42,8 @@ static inline __m256i first_n_f64(int n) {
     static inline mask_##T ge_##T(vec_##T a, vec_##T b) { return _mm256_cmp_##P(a, b, _CMP_GE_OQ); }                  \
     static inline vec_##T select_##T(mask_##T m, vec_##T a, vec_##T b) { return _mm256_blendv_##P(b, a, m); }         \
     static inline uint64_t to_bits_##T(mask_##T m) { return (uint64_t)(unsigned)_mm256_movemask_##P(m); }             \
-    static inline void pin_##T(vec_##T *a) { __asm__("" : "+x"(*a)); }
+    static inline void pin_##T(vec_##T *a) { __asm__("" : "+x"(*a)); }                                                \
+    static inline void keep_##T(vec_##T *a) { __asm__ volatile("" : "+x"(*a)); }
 
 VEC_COMMON(f32, ps, float)
 VEC_COMMON(f64, pd, double)

@@ -37,7 +37,8 @@ typedef __mmask8 mask_f64;
     static inline vec_##T select_##T(M m, vec_##T a, vec_##T b) { return _mm512_mask_blend_##P(m, b, a); }            \
     static inline M from_bits_##T(uint64_t bits) { return (M)bits; }                                                  \
     static inline uint64_t to_bits_##T(M m) { return m; }                                                             \
-    static inline void pin_##T(vec_##T *a) { __asm__("" : "+v"(*a)); }
+    static inline void pin_##T(vec_##T *a) { __asm__("" : "+v"(*a)); }                                                \
+    static inline void keep_##T(vec_##T *a) { __asm__ volatile("" : "+v"(*a)); }
 
 VEC_COMMON(f32, ps, __mmask16, float)
 VEC_COMMON(f64, pd, __mmask8, double)

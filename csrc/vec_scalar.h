@@ -40,7 +40,8 @@ typedef int mask_f64;
     static inline REAL select_##T(int m, REAL a, REAL b) { return m ? a : b; }                                        \
     static inline int from_bits_##T(uint64_t bits) { return (int)(bits & 1); }                                        \
     static inline uint64_t to_bits_##T(int m) { return (uint64_t)m; }                                                 \
-    static inline void pin_##T(REAL *a) { (void)a; }
+    static inline void pin_##T(REAL *a) { (void)a; }                                                                  \
+    static inline void keep_##T(REAL *a) { (void)a; }
 
 VEC_COMMON(f32, float, f)
 VEC_COMMON(f64, double, )

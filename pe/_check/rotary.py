@@ -109,6 +109,8 @@ def _plan(dim, rope, freqs, base, layout, rotary_dim):
         if len(freqs) > 1:
             raise ValueError(f"freqs has shape {freqs.shape}; expected (L,): several axes of positions are "
                              f"described by rope=pe.Rope(D, freqs=freqs)")
+        if rotary_dim is None and 2 * freqs.shape[1] <= dim:            # as a Rope would have it
+            return freqs, int(layout == "half"), 1, 1.0, 0
         return Rope(max(dim, 1), freqs=freqs, layout=layout, rotary_dim=rotary_dim)._plan
     base = None if base is None else positive("base", base)
     if dim == 0:

@@ -272,7 +272,8 @@ class Rope(Description):
         """
         if (type(k) is np.ndarray and k.ndim and k.shape[-1] == self.dim and len(self.freqs) == 1
                 and isinstance(delta, int | float) and type(delta) is not bool and -2**53 <= delta <= 2**53):
-            move = np.full((*[1] * (k.ndim - 2), *(k.shape[-2:-1] or (1,))), delta, np.float64)
+            move = np.array(delta, np.float64, ndmin=k.ndim - 1 or 1)
+            move = np.repeat(move, len(k)) if k.ndim == 2 else move     # (1,) would not stand for many rows
             plan = *self._plan[:3], 1.0, self._plan[4]
             result = _core.apply_rope(k, (move,), plan, False, out, num_threads)
             if result is not NotImplemented:
