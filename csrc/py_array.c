@@ -108,31 +108,6 @@ PyObject *pe_new_like(PyObject *like, int ndim, const ptrdiff_t *shape) {
     return PyArray_Empty(ndim, dims, d, 0);
 }
 
-/* Of one row. Sizes are compared as whole numbers, by which a NaN is the largest of all. */
-static double row_farthest(int dtype, ptrdiff_t n, ptrdiff_t stride, const char *row) {
-    uint64_t farthest = 0;
-    for (ptrdiff_t i = 0; i < n; i++) {
-        uint64_t size;
-        memcpy(&size, row + i * stride, sizeof size);
-        if (dtype == PE_F64) size &= INT64_MAX;
-        else if (size > INT64_MAX) size = 0 - size;
-        if (size > farthest) farthest = size;
-    }
-    if (dtype == PE_I64) return farthest <= (uint64_t)1 << 53 ? (double)farthest : INFINITY;
-    const double x = pe_double_at((const char *)&farthest, 0);
-    return x <= 0x1p53 ? x : INFINITY;
-}
-
-static bool row_falls(int dtype, ptrdiff_t n, ptrdiff_t stride, const char *row) {
-    for (ptrdiff_t i = 1; i < n; i++) {
-        int64_t whole[2];
-        for (int j = 0; j < 2; j++) memcpy(&whole[j], row + (i - 1 + j) * stride, sizeof *whole);
-        const char *both = (const char *)whole;
-        if (dtype == PE_I64 ? whole[1] < whole[0] : pe_double_at(both, 1) < pe_double_at(both, 0)) return true;
-    }
-    return false;
-}
-
 double pe_farthest(PyObject *o, bool rising) {
     const int dtype = pe_array_dtype(o);
     if (dtype != PE_F64 && dtype != PE_I64) return INFINITY;
@@ -143,8 +118,21 @@ double pe_farthest(PyObject *o, bool rising) {
     if (PyArray_SIZE(as_array(o)) == 0) return 0;
     for (;;) {
         const ptrdiff_t count = n ? axis_size(o, n - 1) : 1, stride = n ? axis_stride(o, n - 1) : 0;
-        farthest = fmax(farthest, row_farthest(dtype, count, stride, row));
-        if (rising && row_falls(dtype, count, stride, row)) return INFINITY;
+        double before = -INFINITY;
+        for (ptrdiff_t i = 0; i < count; i++) {
+            double x;
+            memcpy(&x, row + i * stride, sizeof x);
+            if (dtype == PE_I64) {
+                int64_t whole;
+                memcpy(&whole, row + i * stride, sizeof whole);
+                const int64_t most = (int64_t)1 << 53; /* what is one larger would round to it */
+                if (whole > most || whole < -most) return INFINITY;
+                x = (double)whole;
+            }
+            if (!(fabs(x) <= 0x1p53) || (rising && x < before)) return INFINITY;
+            if (fabs(x) > farthest) farthest = fabs(x);
+            before = x;
+        }
         int axis = n - 2;
         for (; axis >= 0; axis--) { /* the next row, like an odometer */
             row += axis_stride(o, axis);
