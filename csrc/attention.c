@@ -113,7 +113,7 @@ static void narrow(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t kv, const
         ptrdiff_t low = *begin, high = *end; /* the first key not too old, then the first too young */
         while (low < high) {
             const ptrdiff_t middle = low + (high - low) / 2, j = order ? order[middle] : middle;
-            const double s = pe_double_read(s_rows + j * p->s.stride[p->batch_ndim + 1]);
+            const double s = pe_double_at(s_rows + j * p->s.stride[p->batch_ndim + 1], 0);
             const bool before = side ? t_high - s >= p->low : t_low - s > p->high;
             if (before) low = middle + 1;
             else high = middle;

@@ -46,8 +46,7 @@ typedef struct {
     char *reference, *sum, *factor; /* one real a lane */
     char *slope, *rate; /* one real a lane, in log2 units; with few queries a row of equal lanes each */
     double *t, *clock;
-    char *near_t, *near_clock; /* how far they are from lane 0, as reals ... */
-    bool t_is_near, clock_is_near; /* ... if that is exact */
+    char *near_t, *near_clock; /* how far they are from lane 0, as reals; NULL where that is inexact */
     int64_t *segment;
     ptrdiff_t mask_at[PE_MAX_LANES], bias_at[PE_MAX_LANES];
 } pe_query_tile;
@@ -72,12 +71,6 @@ typedef struct {
     uint64_t bits[PE_TILE_KEYS];
     bool partly; /* something is hidden */
 } pe_visible;
-
-static inline double pe_double_read(const char *at) {
-    double x;
-    memcpy(&x, at, sizeof x);
-    return x;
-}
 
 static inline int64_t pe_int_read(const char *at) {
     int64_t x;

@@ -29,12 +29,12 @@ void pe_read_keys(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t head, pe_k
         for (int j = 0; j < keys->n; j++) keys->s[j] = keys->s_low + j;
     }
     for (ptrdiff_t j = 0; p->s.data && j < keys->n; j++) {
-        const double s = keys->s[j] = pe_double_read(pe_element(p, &p->s, s_batch, kv, pe_key_at(keys, j)));
+        const double s = keys->s[j] = pe_double_at(pe_element(p, &p->s, s_batch, kv, pe_key_at(keys, j)), 0);
         keys->s_low = s < keys->s_low ? s : keys->s_low;
         keys->s_high = s > keys->s_high ? s : keys->s_high;
     }
     for (ptrdiff_t j = 0; p->rate.data && j < keys->n; j++)
-        keys->clock[j] = pe_double_read(pe_element(p, &p->k_clock, clock, head * job->group, pe_key_at(keys, j)));
+        keys->clock[j] = pe_double_at(pe_element(p, &p->k_clock, clock, head * job->group, pe_key_at(keys, j)), 0);
     for (ptrdiff_t j = 0; p->k_segments.data && j < keys->n; j++) {
         const int64_t segment = pe_int_read(pe_element(p, &p->k_segments, segments, kv, pe_key_at(keys, j)));
         keys->segment[j] = segment;
@@ -74,7 +74,7 @@ void pe_prepare_keys(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t head, c
         for (int a = 0; p->k_turn[0].data && a < p->plan.axes; a++) {
             const ptrdiff_t batch = pe_batch_offset(p, b, &p->k_turn[a]), kv = pe_key_head(job, head);
             for (ptrdiff_t j = 0; j < keys->n; j++)
-                position[j][a] = pe_double_read(pe_element(p, &p->k_turn[a], batch, kv, pe_key_at(keys, j)));
+                position[j][a] = pe_double_at(pe_element(p, &p->k_turn[a], batch, kv, pe_key_at(keys, j)), 0);
         }
         pe_turn_at(job, (int)keys->n, position, gather ? w->rows : keys->k, gather ? row_bytes : k_stride, w->rows, w);
     }

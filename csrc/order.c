@@ -34,14 +34,16 @@ typedef struct {
 } line_t;
 
 static bool rises(line_t line) {
-    for (ptrdiff_t i = 1; line.first && i < line.n; i++)
-        if (pe_double_read(line.first + (i - 1) * line.step) > pe_double_read(line.first + i * line.step)) return false;
+    for (ptrdiff_t i = 1; line.first && i < line.n; i++) {
+        const char *here = line.first + i * line.step;
+        if (pe_double_at(here - line.step, 0) > pe_double_at(here, 0)) return false;
+    }
     return true;
 }
 
 static void sort(line_t line, placed_t *space, ptrdiff_t *order) {
     for (ptrdiff_t i = 0; line.first && i < line.n; i++)
-        space[i] = (placed_t){pe_double_read(line.first + i * line.step), i};
+        space[i] = (placed_t){pe_double_at(line.first + i * line.step, 0), i};
     if (line.first) qsort(space, (size_t)line.n, sizeof *space, by_position);
     for (ptrdiff_t i = 0; line.first && i < line.n; i++) order[i] = space[i].index;
 }

@@ -61,10 +61,17 @@ bool pe_see_many(const pe_attention_job *job, const pe_query_tile *tile, const p
 #define RUN 16
 #define RUNS (PE_TILE_KEYS / RUN)
 
-/* first[i]: the first vector that sees any key from the i-th 16 on. What lies below it on the diagonal is not computed;
- * it never falls from one 16 to the next. */
-static void find_runs(const pe_attention_job *job, const pe_query_tile *tile, const pe_key_tile *keys,
-                      const pe_visible *see, int first[RUNS]) {
+/* Keys from .. end - 1 whose scores are formed from vector `first` on: what lies below it on the diagonal sees none of
+ * them, nor of those after. `from` is a multiple of RUN. */
+typedef struct {
+    ptrdiff_t from, end;
+    int first;
+} run_t;
+
+/* the runs of a key tile, in order, and how many there are */
+static int find_runs(const pe_attention_job *job, const pe_query_tile *tile, const pe_key_tile *keys,
+                     const pe_visible *see, run_t runs[RUNS]) {
+    int first[RUNS], count = 0;
     uint64_t any = see->partly ? 0 : ~(uint64_t)0;
     ptrdiff_t j = see->partly ? keys->n : 0;
     for (int run = RUNS - 1; run >= 0; run--) {
@@ -72,23 +79,21 @@ static void find_runs(const pe_attention_job *job, const pe_query_tile *tile, co
         const int vector = any ? __builtin_ctzll(any) / job->k->width : tile->vectors;
         first[run] = vector < tile->vectors ? vector : tile->vectors;
     }
-}
-
-/* The end of the run of keys from `from` on that share their first vector. */
-static ptrdiff_t run_end(const int first[RUNS], ptrdiff_t from, ptrdiff_t n) {
-    ptrdiff_t end = from + RUN;
-    while (end < n && first[end / RUN] == first[from / RUN]) end += RUN;
-    return end < n ? end : n;
+    for (ptrdiff_t from = 0; from < keys->n; from += RUN) {
+        if (count == 0 || first[from / RUN] != runs[count - 1].first)
+            runs[count++] = (run_t){.from = from, .first = first[from / RUN]};
+        runs[count - 1].end = from + RUN < keys->n ? from + RUN : keys->n;
+    }
+    return count;
 }
 
 /* One step of the softmax, each vector's only over the keys before the run that no longer concerns it. */
-static uint64_t weigh_scores(const pe_real_kernels *k, const pe_query_tile *tile, ptrdiff_t n, const int first[RUNS],
+static uint64_t weigh_scores(const pe_real_kernels *k, const pe_query_tile *tile, const run_t *runs, int count,
                              char *scores) {
     uint64_t moved = 0;
-    for (ptrdiff_t j = 0, end; j < n; j = end) {
-        end = run_end(first, j, n);
-        const int from = first[j / RUN], to = end < n ? first[end / RUN] : tile->vectors;
-        moved |= k->softmax(end, from, to - from, scores, tile->reference, tile->sum, tile->factor);
+    for (int i = 0; i < count; i++) {
+        const int first = runs[i].first, next = i + 1 < count ? runs[i + 1].first : tile->vectors;
+        moved |= k->softmax(runs[i].end, first, next - first, scores, tile->reference, tile->sum, tile->factor);
     }
     return moved;
 }
@@ -114,58 +119,57 @@ static void slide(const pe_attention_job *job, const pe_query_tile *tile, ptrdif
     k->slide(n, 0, tile->vectors, t, s, near ? near_t : NULL, near ? w->near : NULL, slope, w->scores);
 }
 
-/* scores of keys j .. end - 1, from vector `first` on */
-static void form_scores(const pe_attention_job *job, const pe_query_tile *tile, const pe_key_tile *keys, ptrdiff_t j,
-                        ptrdiff_t end, int first, const pe_attention_scratch *w) {
+/* scores = keys times queries, over a run of keys */
+static void form_scores(const pe_attention_job *job, const pe_query_tile *tile, const pe_key_tile *keys, run_t run,
+                        const pe_attention_scratch *w) {
     const pe_real_kernels *k = job->k;
-    const char *rows = keys->k + j * keys->k_stride;
-    const ptrdiff_t D = job->p->D, stride = keys->k_stride;
-    char *scores = w->scores + j * PE_LANE_BYTES;
-    const int n = tile->vectors - first;
+    const ptrdiff_t D = job->p->D, stride = keys->k_stride, keys_here = run.end - run.from;
+    const char *rows = keys->k + run.from * stride;
+    char *scores = w->scores + run.from * PE_LANE_BYTES;
+    const int n = tile->vectors - run.first;
     if (!job->pairs) {
-        k->multiply(end - j, D, rows, stride, k->size, tile->q, scores, first, n, false);
+        k->multiply(keys_here, D, rows, stride, k->size, tile->q, scores, run.first, n, false);
         return;
     }
     /* q must stay exact, so that the scores are scaled and not q */
-    job->pairs->multiply(end - j, D / 2, rows, stride, sizeof(uint32_t), tile->q, scores, first, n, false);
-    k->rescale(end - j, ~(uint64_t)0 << first & ~(uint64_t)0 >> (64 - tile->vectors), tile->scale, scores);
+    job->pairs->multiply(keys_here, D / 2, rows, stride, sizeof(uint32_t), tile->q, scores, run.first, n, false);
+    k->rescale(keys_here, ~(uint64_t)0 << run.first & ~(uint64_t)0 >> (64 - tile->vectors), tile->scale, scores);
 }
 
-/* out += weights of keys j .. end - 1 times their values, from vector `first` on; j is even */
-static void add_values(const pe_attention_job *job, const pe_query_tile *tile, const pe_key_tile *keys, ptrdiff_t j,
-                       ptrdiff_t end, int first, const pe_attention_scratch *w, bool add) {
+/* out += weights times values */
+static void add_values(const pe_attention_job *job, const pe_query_tile *tile, const pe_key_tile *keys, run_t run,
+                       const pe_attention_scratch *w, bool add) {
     const pe_real_kernels *k = job->k;
-    const ptrdiff_t V = job->p->V, row = V * (ptrdiff_t)sizeof(uint32_t);
-    const char *weights = w->scores + j * PE_LANE_BYTES;
-    const int n = tile->vectors - first;
+    const ptrdiff_t V = job->p->V, row = V * (ptrdiff_t)sizeof(uint32_t), keys_here = run.end - run.from;
+    const char *weights = w->scores + run.from * PE_LANE_BYTES, *values = keys->v + run.from * keys->v_stride;
+    const int n = tile->vectors - run.first;
     if (!job->pairs) {
-        k->multiply(V, end - j, keys->v + j * keys->v_stride, k->size, keys->v_stride, weights, tile->out, first, n,
-                    add);
+        k->multiply(V, keys_here, values, k->size, keys->v_stride, weights, tile->out, run.first, n, add);
         return;
     }
-    char *pairs = w->scores + j / 2 * PE_LANE_BYTES; /* over weights that are pairs by now */
-    job->pairs->pair_weights(end - j, first, n, (const float *)weights, (uint32_t *)pairs);
-    job->pairs->multiply(V, (end - j + 1) / 2, w->pairs + j / 2 * row, sizeof(uint32_t), row, pairs, tile->out, first,
-                         n, add);
+    char *pairs = w->scores + run.from / 2 * PE_LANE_BYTES; /* over weights that are pairs by now */
+    job->pairs->pair_weights(keys_here, run.first, n, (const float *)weights, (uint32_t *)pairs);
+    job->pairs->multiply(V, (keys_here + 1) / 2, w->pairs + run.from / 2 * row, sizeof(uint32_t), row, pairs, tile->out,
+                         run.first, n, add);
 }
 
 /* The same over what each lane sees, where not all values are finite: of pairs, only those that are not (add_values
  * has the others). */
-static void add_visible(const pe_attention_job *job, const pe_query_tile *tile, const pe_key_tile *keys, ptrdiff_t j,
-                        ptrdiff_t end, int first, const pe_attention_scratch *w, const pe_visible *see, bool add) {
+static void add_visible(const pe_attention_job *job, const pe_query_tile *tile, const pe_key_tile *keys, run_t run,
+                        const pe_attention_scratch *w, const pe_visible *see, bool add) {
     const pe_real_kernels *k = job->k;
-    const ptrdiff_t V = job->p->V;
-    const char *values = keys->v + j * keys->v_stride;
+    const ptrdiff_t V = job->p->V, keys_here = run.end - run.from;
+    const char *values = keys->v + run.from * keys->v_stride;
     ptrdiff_t stride = keys->v_stride;
     if (job->pairs) {
         float *rows = (float *)w->values;
-        for (ptrdiff_t i = j; i < end; i++) k->load_row(job->dtype, V, keys->v + i * stride, rows + (i - j) * V);
-        for (ptrdiff_t i = 0; i < (end - j) * V; i++) rows[i] = isfinite(rows[i]) ? 0 : rows[i];
+        for (ptrdiff_t j = 0; j < keys_here; j++) k->load_row(job->dtype, V, values + j * stride, rows + j * V);
+        for (ptrdiff_t i = 0; i < keys_here * V; i++) rows[i] = isfinite(rows[i]) ? 0 : rows[i];
         values = w->values;
         stride = V * k->size;
     }
-    k->multiply_visible(V, end - j, values, k->size, stride, w->scores + j * PE_LANE_BYTES, tile->out, first,
-                        tile->vectors - first, see->bits + j, add);
+    k->multiply_visible(V, keys_here, values, k->size, stride, w->scores + run.from * PE_LANE_BYTES, tile->out,
+                        run.first, tile->vectors - run.first, see->bits + run.from, add);
 }
 
 void pe_attend_many(const pe_attention_job *job, pe_query_tile *tile, const pe_key_tile *keys,
@@ -174,42 +178,34 @@ void pe_attend_many(const pe_attention_job *job, pe_query_tile *tile, const pe_k
     const pe_real_kernels *k = job->k;
     const ptrdiff_t n = keys->n;
     const int vectors = tile->vectors;
-    int runs[RUNS];
-    find_runs(job, tile, keys, see, runs);
-    for (ptrdiff_t j = 0, end; j < n; j = end) {
-        const int first = runs[j / RUN];
-        end = run_end(runs, j, n);
-        form_scores(job, tile, keys, j, end, first, w);
-    }
+    run_t runs[RUNS];
+    int count = find_runs(job, tile, keys, see, runs);
+    for (int i = 0; i < count; i++) form_scores(job, tile, keys, runs[i], w);
     if (p->softcap > 0) k->cap(n, 0, vectors, PE_LOG2E * p->softcap, w->scores);
-    if (p->slope.data)
-        slide(job, tile, n, tile->t, keys->s, tile->t_is_near ? tile->near_t : NULL, tile->slope, w);
-    if (p->rate.data)
-        slide(job, tile, n, tile->clock, keys->clock, tile->clock_is_near ? tile->near_clock : NULL, tile->rate, w);
+    if (p->slope.data) slide(job, tile, n, tile->t, keys->s, tile->near_t, tile->slope, w);
+    if (p->rate.data) slide(job, tile, n, tile->clock, keys->clock, tile->near_clock, tile->rate, w);
     if (p->bias.data) {
         add_bias(job, tile, keys, w, see);
-        find_runs(job, tile, keys, see, runs);
+        count = find_runs(job, tile, keys, see, runs);
     }
-    for (ptrdiff_t j = 0, end; see->partly && j < n; j = end) {
-        const int first = runs[j / RUN];
-        end = run_end(runs, j, n);
-        k->hide(end - j, first, vectors - first, see->bits + j, w->scores + j * PE_LANE_BYTES);
+    for (int i = 0; see->partly && i < count; i++) {
+        const run_t run = runs[i];
+        k->hide(run.end - run.from, run.first, vectors - run.first, see->bits + run.from,
+                w->scores + run.from * PE_LANE_BYTES);
     }
 
-    const uint64_t moved = weigh_scores(k, tile, n, runs, w->scores);
+    const uint64_t moved = weigh_scores(k, tile, runs, count, w->scores);
     const bool in_pairs = job->pairs != NULL;
     const bool finite = in_pairs ? keys->finite : !see->partly || k->all_finite(n, p->V, keys->v, keys->v_stride);
     bool add = !tile->fresh;
     tile->fresh = false;
     if (add && moved) k->rescale(p->V, moved, tile->factor, tile->out);
-    if (!add && runs[0] > 0) { /* otherwise the first run writes every vector */
+    if (!add && runs[0].first > 0) { /* otherwise the first run writes every vector */
         memset(tile->out, 0, (size_t)(p->V * PE_LANE_BYTES));
         add = true;
     }
-    for (ptrdiff_t j = 0, end; j < n; j = end) {
-        const int first = runs[j / RUN];
-        end = run_end(runs, j, n);
-        if (!finite) add_visible(job, tile, keys, j, end, first, w, see, add || j > 0);
-        if (finite || in_pairs) add_values(job, tile, keys, j, end, first, w, !finite || add || j > 0);
+    for (int i = 0; i < count; i++, add = true) {
+        if (!finite) add_visible(job, tile, keys, runs[i], w, see, add);
+        if (finite || in_pairs) add_values(job, tile, keys, runs[i], w, !finite || add);
     }
 }

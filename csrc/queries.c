@@ -64,17 +64,17 @@ void pe_load_queries(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t head, p
         m = query_at(job, tile, lane, head, &h);
         if (widen) k->load_row(job->dtype, p->D, pe_element(p, &p->q, q, h, m), row);
         if (job->pairs) pair_query(p->D / 2, pe_element(p, &p->q, q, h, m), tile->q + lane * k->size);
-        const double t = p->t.data ? pe_double_read(pe_element(p, &p->t, t_batch, h, m)) : (double)(length - p->M + m);
+        const double t = p->t.data ? pe_double_at(pe_element(p, &p->t, t_batch, h, m), 0) : (double)(length - p->M + m);
         position[lane][0] = t;
         for (int a = 0; p->q_turn[0].data && a < p->plan.axes; a++)
             position[lane][a] =
-                pe_double_read(pe_element(p, &p->q_turn[a], pe_batch_offset(p, b, &p->q_turn[a]), h, m));
+                pe_double_at(pe_element(p, &p->q_turn[a], pe_batch_offset(p, b, &p->q_turn[a]), h, m), 0);
         tile->t[lane] = t;
         tile->t_low = fmin(tile->t_low, t), tile->t_high = fmax(tile->t_high, t);
-        if (p->slope.data) set_slope(job, tile->slope, lane, pe_double_read(p->slope.data + h * p->slope.stride[nb]));
+        if (p->slope.data) set_slope(job, tile->slope, lane, pe_double_at(p->slope.data + h * p->slope.stride[nb], 0));
         if (p->rate.data) {
-            set_slope(job, tile->rate, lane, pe_double_read(p->rate.data + h * p->rate.stride[nb]));
-            tile->clock[lane] = pe_double_read(pe_element(p, &p->q_clock, clock, h, m));
+            set_slope(job, tile->rate, lane, pe_double_at(p->rate.data + h * p->rate.stride[nb], 0));
+            tile->clock[lane] = pe_double_at(pe_element(p, &p->q_clock, clock, h, m), 0);
         }
         if (p->q_segments.data) {
             const int64_t segment = tile->segment[lane] = pe_int_read(pe_element(p, &p->q_segments, segments, h, m));
@@ -109,8 +109,8 @@ void pe_load_queries(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t head, p
         for (int lane = 0; lane < k->lanes; lane++) pe_set_real(k, tile->scale, lane, factor);
     } else k->transpose(tile->used, p->D, factor, NULL, lead ? first : w->rows, lead ? lead : p->D, tile->q, k->lanes);
     tile->sorted = is_sorted(tile->used, tile->t);
-    tile->t_is_near = p->slope.data && k->shift_row(k->lanes, tile->t, tile->t[0], tile->near_t);
-    tile->clock_is_near = p->rate.data && k->shift_row(k->lanes, tile->clock, tile->clock[0], tile->near_clock);
+    if (p->slope.data && !k->shift_row(k->lanes, tile->t, tile->t[0], tile->near_t)) tile->near_t = NULL;
+    if (p->rate.data && !k->shift_row(k->lanes, tile->clock, tile->clock[0], tile->near_clock)) tile->near_clock = NULL;
 }
 
 /* What a lane's sums are multiplied by at the end, 1 / their weight and 0 where nothing was seen, and its lse. A sink
@@ -119,7 +119,7 @@ static double lane_share(const pe_attention_job *job, ptrdiff_t h, const pe_quer
     const pe_attention_params *p = job->p;
     double reference = pe_get_real(job->k, tile->reference, lane), sum = pe_get_real(job->k, tile->sum, lane);
     double natural = M_LN2 * reference, shrink = 1;
-    const double sink = p->sinks.data ? pe_double_read(p->sinks.data + h * p->sinks.stride[p->batch_ndim]) : -INFINITY;
+    const double sink = p->sinks.data ? pe_double_at(p->sinks.data + h * p->sinks.stride[p->batch_ndim], 0) : -INFINITY;
     if (sink > -INFINITY) {
         if (PE_LOG2E * sink > reference) {
             shrink = exp2(reference - PE_LOG2E * sink);

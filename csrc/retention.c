@@ -51,12 +51,6 @@ typedef struct {
     double t[MAX_CHUNK];
 } chunk_t;
 
-static double double_at(const char *at) {
-    double x;
-    memcpy(&x, at, sizeof x);
-    return x;
-}
-
 static const char *batch_at(const pe_retention_params *p, ptrdiff_t index, const pe_view *v) {
     const char *at = v->data;
     for (int i = p->batch_ndim - 1; i >= 0; i--) {
@@ -119,7 +113,7 @@ static void make_angles(const walk_t *walk, const chunk_t *c) {
     for (int j = 0; j < c->n; j++) {
         double position[PE_MAX_POSITION_AXES];
         for (int a = 0; a < p->plan.axes; a++)
-            position[a] = double_at(at[a] + (c->first + j) * p->positions[a].stride[nb + 1]);
+            position[a] = pe_double_at(at[a] + (c->first + j) * p->positions[a].stride[nb + 1], 0);
         const ptrdiff_t angle = j * job->padded * job->k->size;
         job->k->sincos_row(&job->turns, position, walk->w.cos + angle, walk->w.sin + angle);
     }
@@ -133,7 +127,7 @@ static void load_chunk(const walk_t *walk, chunk_t *c) {
     const char *time = p->time.at.data ? of_head(p, &p->time, walk->b, walk->head) : NULL;
     for (int j = 0; j < k->lanes; j++) {
         const ptrdiff_t row = c->first + (j < c->n ? j : c->n - 1);
-        c->t[j] = time ? double_at(time + row * p->time.at.stride[nb + 1]) : p->start + (double)row;
+        c->t[j] = time ? pe_double_at(time + row * p->time.at.stride[nb + 1], 0) : p->start + (double)row;
     }
     if (p->rotate) make_angles(walk, c);
     const char *keys = batch_at(p, walk->b, &p->k) + walk->kv * p->k.stride[nb];
@@ -210,7 +204,7 @@ static void retention_task(const void *context, ptrdiff_t task, void *scratch) {
     walk.column = task % job->blocks * k->lanes;
     walk.columns = p->V - walk.column < k->lanes ? p->V - walk.column : k->lanes;
     walk.vectors = (int)((walk.columns + k->width - 1) / k->width);
-    walk.rate = double_at(of_head(p, &p->rate, walk.b, walk.head));
+    walk.rate = pe_double_at(of_head(p, &p->rate, walk.b, walk.head), 0);
     cut_scratch(job, scratch, &walk.w);
     if (!walk.has_state || walk.columns % k->width) memset(walk.w.state, 0, (size_t)(p->D * PE_LANE_BYTES));
     if (walk.columns % k->width) memset(walk.w.values, 0, (size_t)k->lanes * PE_LANE_BYTES);
@@ -219,7 +213,7 @@ static void retention_task(const void *context, ptrdiff_t task, void *scratch) {
         for (ptrdiff_t d = 0; d < p->D; d++)
             k->load_row(p->state.dtype, walk.columns, from + d * p->state.stride[nb + 1],
                         walk.w.state + d * PE_LANE_BYTES);
-        walk.before = double_at(of_head(p, &p->before, walk.b, walk.head));
+        walk.before = pe_double_at(of_head(p, &p->before, walk.b, walk.head), 0);
     }
     for (ptrdiff_t first = 0; first < p->T && !pe_stopping(); first += k->lanes) {
         chunk_t chunk = {.first = first, .n = p->T - first < k->lanes ? (int)(p->T - first) : k->lanes};
