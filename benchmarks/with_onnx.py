@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .calls import Call, Problem, Unavailable, dense_bias, optional, refuse_more_than_a_bias
+from .calls import MOST_PAIRS, Call, Problem, Unavailable, dense_bias, optional, refuse_more_than_a_bias
 
 onnx, onnxruntime = optional("onnx"), optional("onnxruntime")
 CONTRIB = "com.microsoft"
@@ -21,6 +21,8 @@ def _added(problem: Problem) -> np.ndarray | None:
     """What must be added to the scores beside the causal rule, (1, H or 1, M, N), or None."""
     refuse_more_than_a_bias(problem, "onnxruntime")
     case = problem.case
+    if case.shape[2] * case.heads_and_length[1] > MOST_PAIRS:
+        raise Unavailable("scores of all pairs would take gigabytes")
     square = case.shape[2] == case.heads_and_length[1]
     if set(case.words) <= {"causal", "views", "fresh"} and (square or case.shape[2] == 1):
         return None

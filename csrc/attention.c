@@ -2,9 +2,9 @@
  *
  * A tile holds up to `lanes` queries, the heads of a group next to each other (queries.c), and walks the keys 64 at a
  * time (keys.c), by position where a mask by position is worth it (order.c). K and V are read where they lie; only
- * rotated or reordered keys, and 16-bit rows where queries are many, pass through scratch, once for up to four query
- * tiles. Tasks are cut by shape alone (batch, key head, block of query tiles, part of the keys), so the
- * result does not depend on the threads. */
+ * rotated or reordered keys, and 16-bit rows where queries are many, pass through scratch. Up to four query tiles share
+ * such keys, and those that L2 does not hold (a fifth of the time at T = 16384). Tasks are cut by shape alone (batch,
+ * key head, block of query tiles, part of the keys), so the result does not depend on the threads. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -15,8 +15,8 @@
 #include "rotation.h"
 
 #define KEYS PE_TILE_KEYS
-#define MAX_TILES 4             /* query tiles that share a prepared key tile */
-#define TILE_STATE (256 << 10)  /* bytes of scratch their state may take */
+#define MAX_TILES 4             /* query tiles that share a key tile, prepared or from beyond L2 */
+#define TILE_STATE (288 << 10)  /* bytes of scratch their state may take: four tiles of 128 columns */
 #define TASKS_WANTED 32         /* fewer than this: keys are split into parts of at least PART_KEYS */
 #define PART_KEYS 512
 #define FAR_BYTES (512 << 10)
@@ -231,7 +231,7 @@ pe_status pe_attention(const pe_attention_params *p) {
 
     const ptrdiff_t query_tiles = (job.rows + job.k->lanes - 1) / job.k->lanes;
     job.tiles = 1;
-    if (job.prepare)
+    if (job.prepare || (job.far && !job.few))
         while (job.tiles < MAX_TILES && heads * query_tiles >= 2 * job.tiles * TASKS_WANTED &&
                2 * job.tiles * (p->D * PE_LANE_BYTES + job.sums_bytes) <= TILE_STATE)
             job.tiles *= 2;

@@ -13,13 +13,27 @@ static void set_slope(const pe_attention_job *job, char *reals, int lane, double
     for (int i = 0; i < lanes; i++) pe_set_real(k, reals, lane * lanes + i, fmin(PE_LOG2E * slope, most));
 }
 
-/* The query in a lane and its head. */
-static ptrdiff_t query_at(const pe_attention_job *job, const pe_query_tile *tile, int lane, ptrdiff_t head,
-                          ptrdiff_t *h) {
-    const ptrdiff_t r = tile->first + lane, i = r / job->group;
-    *h = head * job->group + r % job->group;
-    return tile->order ? tile->order[i] : i;
+/* A tile's queries, lane by lane: the heads of a group are next to each other. A division for each would take longer
+ * than turning the tile into columns. */
+typedef struct {
+    const pe_attention_job *job;
+    const pe_query_tile *tile;
+    ptrdiff_t i, of_group, first_head;
+} walk_t;
+
+static walk_t walk_from(const pe_attention_job *job, const pe_query_tile *tile, ptrdiff_t head) {
+    return (walk_t){job, tile, tile->first / job->group, tile->first % job->group, head * job->group};
 }
+
+static void walk_on(walk_t *at) {
+    if (++at->of_group < at->job->group) return;
+    at->of_group = 0;
+    at->i++;
+}
+
+/* the head of the query in this lane, and which of that head's queries it is */
+static ptrdiff_t head_at(const walk_t *at) { return at->first_head + at->of_group; }
+static ptrdiff_t query_at(const walk_t *at) { return at->tile->order ? at->tile->order[at->i] : at->i; }
 
 /* The queries of a tile as rows of a matrix of reals in the caller's memory, `first` its first: from one to the next
  * in reals, or 0 where they are no such rows. */
@@ -53,24 +67,25 @@ void pe_load_queries(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t head, p
     const ptrdiff_t clock = pe_batch_offset(p, b, &p->q_clock), segments = pe_batch_offset(p, b, &p->q_segments);
     tile->t_low = INFINITY, tile->t_high = -INFINITY;
     tile->segment_low = INT64_MAX, tile->segment_high = INT64_MIN;
-    ptrdiff_t h, m = query_at(job, tile, 0, head, &h);
-    const char *first = pe_element(p, &p->q, q, h, m);
+    walk_t at = walk_from(job, tile, head);
+    const char *first = pe_element(p, &p->q, q, head_at(&at), query_at(&at));
     const ptrdiff_t lead = job->few || p->rotate || tile->order ? 0 : row_lead(job, &p->q, first);
     const bool widen = !lead && !job->pairs;
     if (!job->few && tile->used < k->lanes) memset(tile->q, 0, (size_t)(p->D * PE_LANE_BYTES));
     pe_position position[PE_MAX_LANES];
-    for (int lane = 0; lane < tile->used; lane++) {
-        char *row = w->rows + lane * p->D * k->size;
-        m = query_at(job, tile, lane, head, &h);
-        if (widen) k->load_row(job->dtype, p->D, pe_element(p, &p->q, q, h, m), row);
-        if (job->pairs) pair_query(p->D / 2, pe_element(p, &p->q, q, h, m), tile->q + lane * k->size);
+    for (int lane = 0; lane < tile->used; lane++, walk_on(&at)) {
+        const ptrdiff_t h = head_at(&at), m = query_at(&at);
+        const char *row = pe_element(p, &p->q, q, h, m);
+        if (widen) k->load_row(job->dtype, p->D, row, w->rows + lane * p->D * k->size);
+        if (job->pairs) pair_query(p->D / 2, row, tile->q + lane * k->size);
         const double t = p->t.data ? pe_double_at(pe_element(p, &p->t, t_batch, h, m), 0) : (double)(length - p->M + m);
         position[lane][0] = t;
         for (int a = 0; p->q_turn[0].data && a < p->plan.axes; a++)
             position[lane][a] =
                 pe_double_at(pe_element(p, &p->q_turn[a], pe_batch_offset(p, b, &p->q_turn[a]), h, m), 0);
         tile->t[lane] = t;
-        tile->t_low = fmin(tile->t_low, t), tile->t_high = fmax(tile->t_high, t);
+        if (t < tile->t_low) tile->t_low = t;
+        if (t > tile->t_high) tile->t_high = t;
         if (p->slope.data) set_slope(job, tile->slope, lane, pe_double_at(p->slope.data + h * p->slope.stride[nb], 0));
         if (p->rate.data) {
             set_slope(job, tile->rate, lane, pe_double_at(p->rate.data + h * p->rate.stride[nb], 0));
@@ -138,19 +153,20 @@ void pe_store_queries(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t head, 
     const pe_real_kernels *k = job->k;
     const bool rows = job->few && job->parts == 1; /* out lies in rows already */
     double lse[PE_MAX_LANES], share[PE_MAX_LANES];
-    for (int lane = 0; lane < tile->used; lane++) {
-        share[lane] = lane_share(job, head * job->group + (tile->first + lane) % job->group, tile, lane, &lse[lane]);
+    walk_t at = walk_from(job, tile, head);
+    for (int lane = 0; lane < tile->used; lane++, walk_on(&at)) {
+        share[lane] = lane_share(job, head_at(&at), tile, lane, &lse[lane]);
         pe_set_real(k, tile->factor, lane, share[lane]);
     }
     const ptrdiff_t out = pe_batch_offset(p, b, &p->out), lse_batch = pe_batch_offset(p, b, &p->lse);
-    ptrdiff_t h, m = query_at(job, tile, 0, head, &h);
-    char *first = (char *)pe_element(p, &p->out, out, h, m);
+    at = walk_from(job, tile, head);
+    char *first = (char *)pe_element(p, &p->out, out, head_at(&at), query_at(&at));
     const ptrdiff_t lead = rows || tile->order ? 0 : row_lead(job, &p->out, first);
     char *to = lead ? first : w->rows;
     if (!rows) k->transpose(p->V, tile->used, 1, tile->factor, tile->out, k->lanes, to, lead ? lead : p->V);
-    for (int lane = 0; lane < tile->used; lane++) {
+    for (int lane = 0; lane < tile->used; lane++, walk_on(&at)) {
         char *row = w->rows + lane * p->V * k->size;
-        m = query_at(job, tile, lane, head, &h);
+        const ptrdiff_t h = head_at(&at), m = query_at(&at);
         if (rows) k->transpose(1, p->V, share[lane], NULL, w->few_out + lane * p->V * k->size, 0, row, 1);
         if (!lead) k->store_row(job->dtype, p->V, row, (char *)pe_element(p, &p->out, out, h, m));
         if (p->lse.data) pe_set_real(k, (char *)pe_element(p, &p->lse, lse_batch, h, m), 0, lse[lane]);
