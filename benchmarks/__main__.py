@@ -24,7 +24,7 @@ import sys
 import time
 from pathlib import Path
 
-from .report import LEGEND, behind, heading, judge, lines, short, verdict
+from .report import LEGEND, behind, growth, heading, judge, lines, short, verdict
 from .table import SECTIONS, TABLE, WORDS, choose
 
 
@@ -105,6 +105,9 @@ def main(arguments: list[str] | None = None) -> int:
     if floors:
         print("\nfloors")
         print("\n".join(verdict(floor) for floor in floors))
+    if grown := growth(results):
+        print("\ngrowth: time of causal attention beside c times its pairs, one thread, by best shares")
+        print("\n".join(grown))
     if slower := behind(results):
         print("\nbehind a peer")
         print("\n".join(slower))

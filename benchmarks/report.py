@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from .peers import ATTENTION_ONLY
 from .table import Case
 
@@ -89,6 +91,25 @@ def behind(results: list[dict]) -> list[str]:
         for name, peer in run["peers"].items()
         if name != "plain" and max(peer["ratio"].values()) < 1
     ]
+
+
+def growth(results: list[dict]) -> list[str]:
+    """One line for every width of causal attention: how far the time of a pair strays as the text grows."""
+    pace: dict[int, dict[int, float]] = {}
+    for result in results:
+        run = result["runs"].get(1)
+        if run and result["section"] == "causal":
+            *_, length, width = result["shape"]  # a share is beside multiply-adds of the same minute
+            pace.setdefault(width, {})[length] = 1 / run["share"]["best"]
+    found = []
+    for width, times in pace.items():
+        long = {length: time for length, time in times.items() if length >= 1024}
+        if len(long) > 2:
+            middle = math.exp(sum(map(math.log, long.values())) / len(long))
+            least, most = (100 * (edge(long.values()) / middle - 1) for edge in (min, max))
+            lengths = f"{min(long)} to {max(long)} tokens"
+            found.append(f"  width {width}, {lengths}: a pair takes c {least:+.1f} to {most:+.1f} %")
+    return found
 
 
 def verdict(floor: dict) -> str:

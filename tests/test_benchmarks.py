@@ -15,7 +15,7 @@ import pe
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT))  # behind everything else: an installed pe stays the one under test
 
-from benchmarks import __main__, calls, chart, measure, peers, report, table, yard  # noqa: E402
+from benchmarks import __main__, calls, chart, measure, peers, report, table, with_onnx, yard  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -145,6 +145,15 @@ def test_a_faster_peer_is_named():
     assert report.behind(rows) == ["  a row, 1 threads: torch 0.70 best, 0.50 median"]
 
 
+def test_growth_is_held_against_the_square_of_the_length():
+    def row(length, share, section="causal"):
+        return {"section": section, "shape": (1, 1, length, 64), "runs": {1: {"share": {"best": share}}}}
+
+    rows = [row(512, 0.1), row(1024, 0.8), row(2048, 0.8), row(4096, 0.8 * 1.1**-3), row(8192, 0.8, "full")]
+    assert report.growth(rows) == ["  width 64, 1024 to 4096 tokens: a pair takes c -9.1 to +21.0 %"]
+    assert report.growth(rows[:3]) == []
+
+
 @pytest.mark.parametrize("case", table.TABLE, ids=lambda case: f"{case.section}-{case.label}")
 def test_every_row_calls_pe_and_agrees_with_numpy(case):
     problem = calls.Problem(tiny(case))
@@ -156,6 +165,16 @@ def test_every_row_calls_pe_and_agrees_with_numpy(case):
     assert measure.check_agreement(problem.case, lanes) is not None or "numpy" not in lanes
     if case.dtype in ("float32", "float64") and "rope" not in case.words:
         assert "numpy" in lanes
+
+
+def test_no_peer_is_given_scores_that_take_gigabytes():
+    pairs = {case: case.shape[2] * case.heads_and_length[1] for case in table.TABLE if case.op == "attention"}
+    (longest, *others) = [case for case in pairs if pairs[case] > calls.MOST_PAIRS]
+    assert not others
+    problem = calls.Problem(longest)
+    for composed in calls.numpy_attention, with_onnx._added:
+        with pytest.raises(calls.Unavailable, match="gigabytes"):
+            composed(problem)
 
 
 def test_a_wrong_answer_is_not_timed(monkeypatch, yardstick):
