@@ -1,4 +1,4 @@
-"""The public functions that are NumPy themselves: what they cost beside the lines a user would write."""
+"""The smaller public functions: what they cost beside the lines of NumPy that a user would write."""
 
 from __future__ import annotations
 
@@ -79,10 +79,35 @@ def sinusoidal(problem: Problem) -> tuple[Call, Call]:
     return lambda: pe.sinusoidal(positions, width), table
 
 
+def cache(problem: Problem) -> tuple[Call, Call]:
+    """Tables of a rope that is there already."""
+    length, width = problem.case.shape
+    rope = pe.Rope(width)
+
+    def tables() -> tuple[np.ndarray, np.ndarray]:
+        angle = np.multiply.outer(np.arange(length), rope.freqs[0])
+        return np.cos(angle), np.sin(angle)
+
+    return lambda: rope.cache(length), tables
+
+
+def build_rope_cache(problem: Problem) -> tuple[Call, Call]:
+    """Tables from nothing."""
+    length, width = problem.case.shape
+
+    def tables() -> tuple[np.ndarray, np.ndarray]:
+        angle = np.multiply.outer(np.arange(length), 10000.0 ** (-np.arange(0, width, 2) / width))
+        return np.cos(angle), np.sin(angle)
+
+    return lambda: pe.build_rope_cache(length, width), tables
+
+
 FUNCTIONS = {
     "attention_weights": attention_weights,
     "merge_attention": merge_attention,
     "Rope.shift": shift,
+    "Rope.cache": cache,
+    "build_rope_cache": build_rope_cache,
     "clock": clock,
     "positions_from_mask": positions_from_mask,
     "positions_from_lengths": positions_from_lengths,

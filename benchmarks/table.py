@@ -341,6 +341,8 @@ def _small() -> list[Case]:
         Case("small", "attention_weights", (1, 8, 16, 64)),
         Case("small", "merge_attention", (4, 8, 16, 64)),
         Case("small", "Rope.shift", (1, 8, 16, 64)),
+        Case("small", "Rope.cache", (8, 64), dtype="float64"),
+        Case("small", "build_rope_cache", (8, 64), dtype="float64"),
         Case("small", "clock", (8, 64), dtype="float64"),
         Case("small", "positions_from_mask", (8, 64), dtype="float64"),
         Case("small", "positions_from_lengths", (8, 64), dtype="float64"),

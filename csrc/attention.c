@@ -60,6 +60,7 @@ static ptrdiff_t cut_scratch(const pe_attention_job *job, char *base, pe_attenti
     w->scores = take(at, KEYS * PE_LANE_BYTES);
     w->near = take(at, KEYS * z);
     w->few_out = job->few ? take(at, FEW * p->V * z) : NULL;
+    w->shown = p->stage == PE_RESULT ? NULL : take(at, KEYS * PE_LANE_BYTES);
     if (p->bias.data) {
         w->bias_rows = take(at, KEYS * PE_LANE_BYTES);
         w->bias = take(at, KEYS * PE_LANE_BYTES);
@@ -122,64 +123,125 @@ static void narrow(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t kv, const
     }
 }
 
-static void attention_task(const void *context, ptrdiff_t task, void *scratch) {
-    const pe_attention_job *job = context;
-    const pe_attention_params *p = job->p;
+/* Where a task stands, and the query tiles that it holds. */
+typedef struct {
+    ptrdiff_t part, head, block, b, h; /* h: of b's key heads, head of all of them */
+    const ptrdiff_t *order;
     pe_attention_scratch w;
+    int n_tiles;
+    double t_low, t_high;
     pe_query_tile tiles[MAX_TILES];
-    cut_scratch(job, scratch, &w, tiles);
-    const ptrdiff_t part = task % job->parts, rest = task / job->parts;
-    const ptrdiff_t block = job->blocks - 1 - rest % job->blocks; /* under a causal mask the last is the longest */
-    const ptrdiff_t head = rest / job->blocks, b = head / job->heads, h = head % job->heads;
-    const ptrdiff_t *order = pe_key_order(p, &job->order, b, h);
+} task_t;
 
-    int n_tiles = 0;
-    double t_low = INFINITY, t_high = -INFINITY;
-    while (n_tiles < job->tiles && set_tile(job, &tiles[n_tiles], (block * job->tiles + n_tiles) * job->k->lanes)) {
-        tiles[n_tiles].order = pe_query_order(p, &job->order, b, h);
-        if (job->parts > 1) point_at_partial(job, &tiles[n_tiles], head, block, part);
-        pe_load_queries(job, b, h, &tiles[n_tiles], &w);
-        t_low = fmin(t_low, tiles[n_tiles].t_low);
-        t_high = fmax(t_high, tiles[n_tiles++].t_high);
+static void open_task(const pe_attention_job *job, ptrdiff_t task, void *scratch, bool partial, task_t *at) {
+    const pe_attention_params *p = job->p;
+    cut_scratch(job, scratch, &at->w, at->tiles);
+    const ptrdiff_t rest = task / job->parts;
+    at->part = task % job->parts;
+    at->block = job->blocks - 1 - rest % job->blocks; /* under a causal mask the last is the longest */
+    at->head = rest / job->blocks, at->b = at->head / job->heads, at->h = at->head % job->heads;
+    at->order = pe_key_order(p, &job->order, at->b, at->h);
+    at->n_tiles = 0;
+    at->t_low = INFINITY, at->t_high = -INFINITY;
+    while (at->n_tiles < job->tiles) {
+        pe_query_tile *tile = &at->tiles[at->n_tiles];
+        if (!set_tile(job, tile, (at->block * job->tiles + at->n_tiles) * job->k->lanes)) break;
+        tile->order = pe_query_order(p, &job->order, at->b, at->h);
+        if (partial) point_at_partial(job, tile, at->head, at->block, at->part);
+        pe_load_queries(job, at->b, at->h, tile, &at->w);
+        at->t_low = fmin(at->t_low, tile->t_low);
+        at->t_high = fmax(at->t_high, tile->t_high);
+        at->n_tiles++;
     }
+}
 
-    const ptrdiff_t kv = pe_key_head(job, h);
+/* The tiles of a task against keys begin .. end - 1, of which those from `used` on are seen by none. What is not seen
+ * is passed over, unless all is to be shown. */
+static void walk_keys(const pe_attention_job *job, task_t *at, ptrdiff_t begin, ptrdiff_t used, ptrdiff_t end,
+                      bool show) {
+    const pe_attention_params *p = job->p;
+    const ptrdiff_t b = at->b, h = at->h, kv = pe_key_head(job, h), step = job->tile_keys;
     const char *k_rows = pe_element(p, &p->k, pe_batch_offset(p, b, &p->k), kv, 0);
     const char *v_rows = pe_element(p, &p->v, pe_batch_offset(p, b, &p->v), kv, 0);
     const ptrdiff_t k_stride = p->k.stride[p->batch_ndim + 1], v_stride = p->v.stride[p->batch_ndim + 1];
-    const ptrdiff_t step = job->tile_keys, length = pe_length_of(p, b);
-    ptrdiff_t begin = part * job->part_keys, end = begin + job->part_keys;
-    if (end > length) end = length;
-    if (!p->s.data) { /* keys out of every query's reach are not even looked at */
-        if (t_high - p->low < (double)end) end = t_high - p->low < 0 ? 0 : (ptrdiff_t)floor(t_high - p->low) + 1;
-        if (t_low - p->high > (double)begin) begin = (ptrdiff_t)fmin(floor(t_low - p->high), (double)end) / step * step;
-    } else if (job->order.sorted) narrow(job, b, kv, order, t_low, t_high, &begin, &end);
-
-    for (ptrdiff_t j0 = begin; j0 < end && !pe_stopping(); j0 += step) {
+    ptrdiff_t n;
+    for (ptrdiff_t j0 = begin; j0 < end && !pe_stopping(); j0 += n) {
         pe_key_tile keys; /* not cleared: that would cost as much as looking at it */
-        keys.first = j0, keys.n = end - j0 < step ? end - j0 : step, keys.k = NULL;
-        keys.order = order;
+        n = (j0 < used ? used : end) - j0;
+        if (n > step) n = step;
+        keys.first = j0, keys.n = n, keys.k = NULL;
+        keys.order = at->order;
         pe_read_keys(job, b, h, &keys);
-        for (int i = 0; i < n_tiles; i++) {
+        for (int i = 0; i < at->n_tiles; i++) {
+            pe_query_tile *tile = &at->tiles[i];
             pe_visible see;
-            if (!(job->few ? pe_see_few : pe_see_many)(job, &tiles[i], &keys, &see)) continue;
-            if (!keys.k) {
-                pe_prepare_keys(job, b, h, k_rows, v_rows, &keys, &w);
+            const bool seen = j0 < used && (job->few ? pe_see_few : pe_see_many)(job, tile, &keys, &see);
+            if (!seen && !show) continue;
+            if (seen && !keys.k) {
+                pe_prepare_keys(job, b, h, k_rows, v_rows, &keys, &at->w);
                 const ptrdiff_t next = j0 + step, left = end - next < step ? end - next : step;
-                if (job->far && !job->few && !order) {
+                if (job->far && !job->few && !at->order) {
                     prefetch_rows(k_rows + next * k_stride, left, k_stride, job->k_bytes);
                     prefetch_rows(v_rows + next * v_stride, left, v_stride, job->v_bytes);
                 }
             }
-            (job->few ? pe_attend_few : pe_attend_many)(job, &tiles[i], &keys, &w, &see);
+            if (show) pe_show_many(job, b, h, tile, &keys, &at->w, seen ? &see : NULL);
+            else (job->few ? pe_attend_few : pe_attend_many)(job, tile, &keys, &at->w, &see);
         }
     }
-    for (int i = 0; i < n_tiles; i++)
-        if (tiles[i].fresh) memset(tiles[i].out, 0, (size_t)(p->V * PE_LANE_BYTES));
-    if (job->few && n_tiles && job->parts > 1)
-        job->k->transpose(tiles->used, p->V, 1, NULL, w.few_out, p->V, tiles->out, job->k->lanes);
-    if (job->parts == 1)
-        for (int i = 0; i < n_tiles; i++) pe_store_queries(job, b, h, &tiles[i], &w);
+}
+
+/* All scores or weights of a task's part of the keys, whose reference and shares are known by now. */
+static void show(const pe_attention_job *job, task_t *at) {
+    const ptrdiff_t begin = at->part * job->part_keys, length = pe_length_of(job->p, at->b);
+    const ptrdiff_t end = begin + job->part_keys < job->p->N ? begin + job->part_keys : job->p->N;
+    walk_keys(job, at, begin, job->p->stage == PE_SCORES || length > end ? end : length, end, true);
+}
+
+static void show_task(const void *context, ptrdiff_t task, void *scratch) {
+    const pe_attention_job *job = context;
+    task_t at;
+    open_task(job, task, scratch, false, &at);
+    if (job->p->stage == PE_WEIGHTS) { /* parts > 1: one tile, and what merge_task has left for it */
+        pe_query_tile whole;
+        point_at_partial(job, &whole, at.head, at.block, 0);
+        memcpy(at.tiles->reference, whole.reference, PE_LANE_BYTES);
+        memcpy(at.tiles->scale, whole.sum, PE_LANE_BYTES);
+    }
+    show(job, &at);
+}
+
+static void attention_task(const void *context, ptrdiff_t task, void *scratch) {
+    const pe_attention_job *job = context;
+    const pe_attention_params *p = job->p;
+    task_t at;
+    open_task(job, task, scratch, job->parts > 1, &at);
+    const ptrdiff_t length = pe_length_of(p, at.b);
+    ptrdiff_t begin = at.part * job->part_keys, end = begin + job->part_keys;
+    if (end > length) end = length;
+    if (!p->s.data) { /* keys out of every query's reach are not even looked at */
+        const double first = at.t_low - p->high, last = at.t_high - p->low;
+        if (last < (double)end) end = last < 0 ? 0 : (ptrdiff_t)floor(last) + 1;
+        if (first > (double)begin)
+            begin = (ptrdiff_t)fmin(floor(first), (double)end) / job->tile_keys * job->tile_keys;
+    } else if (job->order.sorted)
+        narrow(job, at.b, pe_key_head(job, at.h), at.order, at.t_low, at.t_high, &begin, &end);
+    walk_keys(job, &at, begin, end, end, false);
+
+    for (int i = 0; i < at.n_tiles; i++)
+        if (at.tiles[i].fresh) memset(at.tiles[i].out, 0, (size_t)(p->V * PE_LANE_BYTES));
+    if (job->few && at.n_tiles && job->parts > 1)
+        job->k->transpose(at.tiles->used, p->V, 1, NULL, at.w.few_out, p->V, at.tiles->out, job->k->lanes);
+    if (job->parts > 1) return;
+    for (int i = 0; i < at.n_tiles; i++) {
+        double unused[PE_MAX_LANES];
+        if (p->stage == PE_RESULT) pe_store_queries(job, at.b, at.h, &at.tiles[i], &at.w);
+        else {
+            pe_find_shares(job, at.h, &at.tiles[i], unused);
+            memcpy(at.tiles[i].scale, at.tiles[i].factor, PE_LANE_BYTES);
+        }
+    }
+    if (p->stage == PE_WEIGHTS) show(job, &at);
 }
 
 static void merge_task(const void *context, ptrdiff_t task, void *scratch) {
@@ -195,6 +257,12 @@ static void merge_task(const void *context, ptrdiff_t task, void *scratch) {
     point_at_partial(job, tile, head, block, 0);
     char *shares = (char *)scratch + measured;
     k->merge(job->parts, tile->vectors, tile->reference, tile->sum, job->sums_bytes, shares);
+    if (p->stage == PE_WEIGHTS) {
+        double unused[PE_MAX_LANES];
+        pe_find_shares(job, head % job->heads, tile, unused);
+        memcpy(tile->sum, tile->factor, PE_LANE_BYTES);
+        return;
+    }
     k->add_parts(job->parts, p->V, tile->vectors, shares, tile->out, job->sums_bytes);
     pe_store_queries(job, head / job->heads, head % job->heads, tile, &w);
 }
@@ -209,16 +277,18 @@ pe_status pe_attention(const pe_attention_params *p) {
     for (int i = 0; i < p->batch_ndim; i++) heads *= p->batch[i];
     if (heads == 0 || p->M == 0 || p->H == 0) return PE_OK;
     job.rows = job.group * p->M;
-    job.few = job.rows <= FEW;
+    job.few = p->stage == PE_RESULT && job.rows <= FEW;
+    job.unit = p->stage == PE_RESULT || p->stage == PE_WEIGHTS ? PE_LOG2E : 1;
     pe_status status = PE_OK;
-    if (!job.few) status = pe_find_order(p, job.group, job.heads, SORTED_TILES * job.k->lanes, &job.order);
+    if (!job.few && p->stage == PE_RESULT)
+        status = pe_find_order(p, job.group, job.heads, SORTED_TILES * job.k->lanes, &job.order);
     if (status != PE_OK) {
         free(job.order.at);
         return status;
     }
     /* pairs lie in the caller's rows: turned or in another order, keys are reals in scratch */
     const bool in_place = !job.few && !p->rotate && !job.order.at && p->D % 2 == 0;
-    job.pairs = job.dtype == PE_BF16 && in_place ? kernels->pairs : NULL;
+    job.pairs = job.dtype == PE_BF16 && in_place && p->stage == PE_RESULT ? kernels->pairs : NULL;
     job.prepare = p->rotate || (!job.few && (job.order.at || job.k->size != pe_itemsize(job.dtype)));
     if (p->rotate) job.turn_rows = (int)fmax(1, fmin(KEYS, ANGLE_BYTES / (double)(pe_padded(&p->plan) * job.k->size)));
     job.k_bytes = p->D * pe_itemsize(job.dtype);
@@ -264,10 +334,14 @@ pe_status pe_attention(const pe_attention_params *p) {
     const ptrdiff_t tasks = heads * job.blocks;
     if (job.parts > 1) job.partial = aligned_alloc(64, (size_t)(tasks * job.parts * job.sums_bytes));
     if (job.parts == 1 || job.partial) {
-        status = pe_run(tasks * job.parts, (size_t)scratch, seconds, attention_task, &job, p->num_threads);
-        if (status == PE_OK && job.parts > 1)
+        const bool weighed = p->stage == PE_RESULT || p->stage == PE_WEIGHTS;
+        status = pe_run(tasks * job.parts, (size_t)scratch, seconds, weighed ? attention_task : show_task, &job,
+                        p->num_threads);
+        if (status == PE_OK && job.parts > 1 && weighed)
             status = pe_run(tasks, (size_t)(scratch + job.parts * PE_LANE_BYTES), seconds / 16, merge_task, &job,
                             p->num_threads);
+        if (status == PE_OK && job.parts > 1 && p->stage == PE_WEIGHTS)
+            status = pe_run(tasks * job.parts, (size_t)scratch, seconds, show_task, &job, p->num_threads);
     }
     free(job.order.at);
     free(job.partial);

@@ -16,6 +16,7 @@ typedef struct {
     const pe_real_kernels *k;
     pe_dtype dtype;
     pe_turns turns;
+    double unit; /* of scores: log2 e, or 1 where they are what is wanted */
     ptrdiff_t heads, group, rows; /* key heads, query heads of each, queries of each: group * M. Where clocks differ
                                    * within a group every query head counts as a key head of its own. */
     ptrdiff_t blocks, parts, part_keys;
@@ -41,10 +42,10 @@ typedef struct {
     double t_low, t_high;
     int64_t segment_low, segment_high;
     /* (D, lanes) and (V, lanes); with few queries (used, D) and (used, V) while keys are walked; q of pairs (D / 2,
-     * lanes), and then the factor of its scores in every lane */
+     * lanes), and then the factor of its scores in every lane; for weights, each lane's share of its sum */
     char *q, *out, *scale;
     char *reference, *sum, *factor; /* one real a lane */
-    char *slope, *rate; /* one real a lane, in log2 units; with few queries a row of equal lanes each */
+    char *slope, *rate; /* one real a lane, in the job's units; with few queries a row of equal lanes each */
     double *t, *clock;
     char *near_t, *near_clock; /* how far they are from lane 0, as reals; NULL where that is inexact */
     int64_t *segment;
@@ -63,7 +64,7 @@ typedef struct {
 } pe_key_tile;
 
 typedef struct {
-    char *rows, *values, *pairs, *scores, *near, *bias_rows, *bias, *cos, *sin, *few_out;
+    char *rows, *values, *pairs, *scores, *near, *bias_rows, *bias, *cos, *sin, *few_out, *shown;
 } pe_attention_scratch;
 
 /* What is visible: a word a key with a bit a lane (prefill), a word a query with a bit a key (decode). */
@@ -71,12 +72,6 @@ typedef struct {
     uint64_t bits[PE_TILE_KEYS];
     bool partly; /* something is hidden */
 } pe_visible;
-
-static inline int64_t pe_int_read(const char *at) {
-    int64_t x;
-    memcpy(&x, at, sizeof x);
-    return x;
-}
 
 /* where batch `index` (all its axes in one) begins in a view */
 static inline ptrdiff_t pe_batch_offset(const pe_attention_params *p, ptrdiff_t index, const pe_view *v) {
@@ -129,6 +124,11 @@ void pe_load_queries(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t head, p
                      const pe_attention_scratch *w);
 void pe_store_queries(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t head, pe_query_tile *tile,
                       const pe_attention_scratch *w);
+/* What each lane's sums are to be multiplied by, into factor; the logarithms of its normaliser where lse is given. */
+void pe_find_shares(const pe_attention_job *job, ptrdiff_t head, pe_query_tile *tile, double *lse);
+/* The tile of scores, or of weights times their shares, into the rows of its queries. */
+void pe_store_scores(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t head, const pe_query_tile *tile,
+                     const pe_key_tile *keys, const pe_attention_scratch *w);
 
 /* Positions, clock and segments of a key tile, and the range of each that decides about it as a whole. */
 void pe_read_keys(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t head, pe_key_tile *keys);
@@ -150,6 +150,10 @@ void pe_attend_many(const pe_attention_job *job, pe_query_tile *tile, const pe_k
                     const pe_attention_scratch *w, pe_visible *see);
 void pe_attend_few(const pe_attention_job *job, pe_query_tile *tile, const pe_key_tile *keys,
                    const pe_attention_scratch *w, pe_visible *see);
+
+/* Scores or weights of these keys, written down; see NULL: the tile sees none of them. */
+void pe_show_many(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t head, pe_query_tile *tile,
+                  const pe_key_tile *keys, const pe_attention_scratch *w, pe_visible *see);
 
 /* n biases of a query, from its row on, widened to reals */
 static inline void pe_load_bias(const pe_attention_job *job, const pe_query_tile *tile, int query,

@@ -38,7 +38,7 @@ void pe_attend_few(const pe_attention_job *job, pe_query_tile *tile, const pe_ke
     const pe_real_kernels *k = job->k;
     const int rows = tile->used, vectors = (int)(keys->n + k->width - 1) / k->width;
     k->dots(keys->k_dtype, rows, keys->n, p->D, keys->k, keys->k_stride, tile->q, w->scores);
-    if (p->softcap > 0) k->cap(rows, 0, vectors, PE_LOG2E * p->softcap, w->scores);
+    if (p->softcap > 0) k->cap(rows, 0, vectors, job->unit * p->softcap, w->scores);
     for (int r = 0; r < rows; r++) { /* the keys are the lanes here */
         char *scores = w->scores + r * PE_LANE_BYTES;
         const ptrdiff_t at = r * PE_LANE_BYTES;
@@ -48,7 +48,7 @@ void pe_attend_few(const pe_attention_job *job, pe_query_tile *tile, const pe_ke
     if (p->bias.data) {
         uint64_t all = ~(uint64_t)0;
         for (int r = 0; r < rows; r++) pe_load_bias(job, tile, r, keys, w->bias + r * PE_LANE_BYTES);
-        k->add_bias(rows, 0, vectors, PE_LOG2E, w->bias, w->scores, see->bits);
+        k->add_bias(rows, 0, vectors, job->unit, w->bias, w->scores, see->bits);
         for (int r = 0; r < rows; r++) all &= see->bits[r] | ~(~(uint64_t)0 >> (64 - keys->n));
         see->partly |= all != ~(uint64_t)0;
     }

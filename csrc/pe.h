@@ -57,6 +57,17 @@ static inline double pe_double_at(const char *doubles, ptrdiff_t i) {
     return x;
 }
 
+static inline int64_t pe_int_read(const char *at) {
+    int64_t x;
+    memcpy(&x, at, sizeof x);
+    return x;
+}
+
+/* The number `at` bytes into a view of float64 or int64. */
+static inline double pe_number_at(const pe_view *v, ptrdiff_t at) {
+    return v->dtype == PE_I64 ? (double)pe_int_read(v->data + at) : pe_double_at(v->data + at, 0);
+}
+
 #define PE_MAX_POSITION_AXES 8
 
 /* x (..., D) -> out (..., D), last axes contiguous; out may be x itself. Either positions, one view per axis of
@@ -73,6 +84,24 @@ typedef struct {
 } pe_rope_params;
 pe_status pe_rope(const pe_rope_params *p);
 
+/* cos and sin of the angles at positions of this shape, one view for each axis of the plan (data NULL: 0, 1, ...),
+ * times the amplitude: L of each a position, C order, `step` doubles from one to the next. They may share an array. */
+typedef struct {
+    int ndim;
+    ptrdiff_t shape[PE_MAX_AXES], step;
+    pe_view positions[PE_MAX_POSITION_AXES];
+    pe_plan plan;
+    double *cos, *sin;
+} pe_tables_params;
+pe_status pe_tables(const pe_tables_params *p);
+
+/* Of arrays that are not empty and have an axis, into C order: the tokens before each token of its row (last axis), 0
+ * on what is none; 0 .. length - 1 for each length while there is room; minus the running sum of log gates along an
+ * axis, each at least -1000: false where one is above 0 or NaN, out then being half written. */
+void pe_count_mask(int ndim, const ptrdiff_t *shape, const pe_view *mask, int64_t *out);
+void pe_count_lengths(ptrdiff_t n, const pe_view *lengths, int64_t *out, ptrdiff_t room);
+bool pe_clock(int ndim, const ptrdiff_t *shape, int axis, const pe_view *gates, double *out);
+
 /* out[..., i, j] = -slope * (t_i - s_j), -inf where s_j > t_i; not causal: -slope * |t_i - s_j|. With clocks (data
  * NULL: none) it is -slope * |q_clock_i - k_clock_j|, and t and s hide what they hide. Positions, clocks and slopes are
  * float64; t and q_clock have stride 0 along N, s and k_clock along M, slope along both. out's last axis is
@@ -86,6 +115,9 @@ typedef struct {
 } pe_bias_params;
 pe_status pe_bias(const pe_bias_params *p);
 
+/* What is wanted of attention: its result, or what becomes of the scores on the way to it. */
+typedef enum { PE_RESULT, PE_SCORES, PE_BIASED, PE_WEIGHTS } pe_stage;
+
 /* out (..., H, M, V) = softmax(z) v over what is visible, where
  * z = cap(scale q k^T) + bias - slope |t - s| - rate |q_clock - k_clock|.
  *
@@ -93,12 +125,18 @@ pe_status pe_bias(const pe_bias_params *p);
  * t, q_clock, q_segments: H, M; s, k_segments: K, N; k_clock: H, N; lse: H, M; lengths: none. Rows of q, k, v, out are
  * contiguous. slope, rate, sinks are (H,) float64; positions and clocks float64; segments and lengths int64. t NULL:
  * the last M of 0..n-1, n the length or N; s NULL: 0..N-1. A key is visible when mask is true there, its segment is the
- * query's, it is within the length, and low <= t - s <= high (< high when `open`). */
+ * query's, it is within the length, and low <= t - s <= high (< high when `open`).
+ *
+ * At another stage `shown`, a view like that of a bias and of q's dtype, takes the place of v, whose V is 0, of out and
+ * of lse: z of all keys, whatever the lengths, in a call that neither adds nor hides (PE_SCORES); z, -inf where a key
+ * is hidden (PE_BIASED); softmax(z) (PE_WEIGHTS). Its last axis is contiguous. */
 typedef struct {
     int batch_ndim;
     ptrdiff_t batch[PE_MAX_AXES];
     ptrdiff_t H, K, M, N, D, V;
-    pe_view q, k, v, out, lse, mask, bias, t, s, slope, rate, q_clock, k_clock, sinks, q_segments, k_segments, lengths;
+    pe_stage stage;
+    pe_view q, k, v, out, lse, shown, mask, bias, t, s, slope, rate, q_clock, k_clock, sinks;
+    pe_view q_segments, k_segments, lengths;
     double low, high; /* of t - s; -infinity and infinity where nothing bounds it */
     bool open;
     double scale, softcap; /* softcap 0: off */

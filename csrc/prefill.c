@@ -105,7 +105,7 @@ static void add_bias(const pe_attention_job *job, const pe_query_tile *tile, con
         pe_load_bias(job, tile, lane, keys, w->bias_rows + lane * PE_TILE_KEYS * k->size);
     if (tile->used < k->lanes) memset(w->bias, 0, PE_TILE_KEYS * PE_LANE_BYTES);
     k->transpose(tile->used, keys->n, 1, NULL, w->bias_rows, PE_TILE_KEYS, w->bias, k->lanes);
-    k->add_bias(keys->n, 0, tile->vectors, PE_LOG2E, w->bias, w->scores, see->bits);
+    k->add_bias(keys->n, 0, tile->vectors, job->unit, w->bias, w->scores, see->bits);
     uint64_t all = ~(uint64_t)0;
     for (ptrdiff_t j = 0; j < keys->n; j++) all &= see->bits[j];
     see->partly |= all != ~(uint64_t)0;
@@ -172,16 +172,16 @@ static void add_visible(const pe_attention_job *job, const pe_query_tile *tile, 
                         run.first, tile->vectors - run.first, see->bits + run.from, add);
 }
 
-void pe_attend_many(const pe_attention_job *job, pe_query_tile *tile, const pe_key_tile *keys,
-                    const pe_attention_scratch *w, pe_visible *see) {
+/* All that becomes of scores before they are weighed. Result: the number of runs, outside of which none is formed. */
+static int score_keys(const pe_attention_job *job, const pe_query_tile *tile, const pe_key_tile *keys,
+                      const pe_attention_scratch *w, pe_visible *see, run_t runs[RUNS]) {
     const pe_attention_params *p = job->p;
     const pe_real_kernels *k = job->k;
     const ptrdiff_t n = keys->n;
     const int vectors = tile->vectors;
-    run_t runs[RUNS];
     int count = find_runs(job, tile, keys, see, runs);
     for (int i = 0; i < count; i++) form_scores(job, tile, keys, runs[i], w);
-    if (p->softcap > 0) k->cap(n, 0, vectors, PE_LOG2E * p->softcap, w->scores);
+    if (p->softcap > 0) k->cap(n, 0, vectors, job->unit * p->softcap, w->scores);
     if (p->slope.data) slide(job, tile, n, tile->t, keys->s, tile->near_t, tile->slope, w);
     if (p->rate.data) slide(job, tile, n, tile->clock, keys->clock, tile->near_clock, tile->rate, w);
     if (p->bias.data) {
@@ -193,7 +193,16 @@ void pe_attend_many(const pe_attention_job *job, pe_query_tile *tile, const pe_k
         k->hide(run.end - run.from, run.first, vectors - run.first, see->bits + run.from,
                 w->scores + run.from * PE_LANE_BYTES);
     }
+    return count;
+}
 
+void pe_attend_many(const pe_attention_job *job, pe_query_tile *tile, const pe_key_tile *keys,
+                    const pe_attention_scratch *w, pe_visible *see) {
+    const pe_attention_params *p = job->p;
+    const pe_real_kernels *k = job->k;
+    const ptrdiff_t n = keys->n;
+    run_t runs[RUNS];
+    const int count = score_keys(job, tile, keys, w, see, runs);
     const uint64_t moved = weigh_scores(k, tile, runs, count, w->scores);
     const bool in_pairs = job->pairs != NULL;
     const bool finite = in_pairs ? keys->finite : !see->partly || k->all_finite(n, p->V, keys->v, keys->v_stride);
@@ -208,4 +217,18 @@ void pe_attend_many(const pe_attention_job *job, pe_query_tile *tile, const pe_k
         if (!finite) add_visible(job, tile, keys, runs[i], w, see, add);
         if (finite || in_pairs) add_values(job, tile, keys, runs[i], w, !finite || add);
     }
+}
+
+void pe_show_many(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t head, pe_query_tile *tile,
+                  const pe_key_tile *keys, const pe_attention_scratch *w, pe_visible *see) {
+    const pe_real_kernels *k = job->k;
+    const bool weights = job->p->stage == PE_WEIGHTS;
+    run_t runs[RUNS] = {{.end = keys->n, .first = tile->vectors}};
+    const int count = see ? score_keys(job, tile, keys, w, see, runs) : 1;
+    if (see && weights) weigh_scores(k, tile, runs, count, w->scores); /* which has seen all: no reference moves */
+    for (int i = 0; i < count; i++)
+        for (ptrdiff_t j = runs[i].from; j < runs[i].end; j++)
+            for (int lane = 0; lane < runs[i].first * k->width; lane++)
+                pe_set_real(k, w->scores + j * PE_LANE_BYTES, lane, weights ? 0 : -INFINITY);
+    pe_store_scores(job, b, head, tile, keys, w);
 }

@@ -144,8 +144,29 @@ double pe_farthest(PyObject *o, bool rising) {
     }
 }
 
+PyObject *pe_from_list(PyObject *o, int type) {
+    const Py_ssize_t n = PyList_CheckExact(o) ? PyList_Size(o) : 0;
+    if (n == 0) return Py_NewRef(o);
+    PyObject *array = PyArray_SimpleNew(1, (npy_intp[]){(npy_intp)n}, type);
+    if (!array) return NULL;
+    char *at = PyArray_BYTES(as_array(array));
+    for (Py_ssize_t i = 0; i < n; i++, at += 8) {
+        PyObject *item = PyList_GetItem(o, i);
+        int overflow = 0;
+        const int64_t whole = PyLong_CheckExact(item) ? PyLong_AsLongLongAndOverflow(item, &overflow) : 0;
+        const bool exact = !overflow && whole <= (int64_t)1 << 53 && whole >= -((int64_t)1 << 53);
+        if (!(PyLong_CheckExact(item) ? exact : type == NPY_DOUBLE && PyFloat_Check(item))) {
+            Py_DECREF(array);
+            return Py_NewRef(o);
+        }
+        const double x = type == NPY_DOUBLE ? PyFloat_AsDouble(item) : 0;
+        memcpy(at, type == NPY_DOUBLE ? (const void *)&x : &whole, 8);
+    }
+    return array;
+}
+
 PyObject *pe_widen(PyObject *o, int type) {
-    if (!PyArray_CheckExact(o)) return Py_NewRef(o);
+    if (!PyArray_CheckExact(o)) return pe_from_list(o, type);
     PyArray_Descr *d = PyArray_DESCR(as_array(o));
     const bool small = PyTypeNum_ISINTEGER(d->type_num) && PyDataType_ELSIZE(d) < 8;
     const bool whole = pe_array_dtype(o) == PE_I64 && pe_are_positions(o);

@@ -40,8 +40,11 @@ PyObject *pe_new_like(PyObject *like, int ndim, const ptrdiff_t *shape);
 double pe_farthest(PyObject *o, bool rising);
 static inline bool pe_are_positions(PyObject *o) { return pe_farthest(o, false) <= 0x1p53; }
 static inline bool pe_are_times(PyObject *o) { return pe_farthest(o, true) <= 0x1p53; }
+/* A list of Python's numbers, integers at most 2^53 in size, as a new array of NPY_DOUBLE or NPY_LONGLONG (integers
+ * alone); a new reference to anything else. */
+PyObject *pe_from_list(PyObject *o, int type);
 /* Numbers that fit into NPY_DOUBLE or NPY_LONGLONG, as such, in a new array: integers of at most 32 bits, and for
- * doubles float32 and positions of 64 bits. A new reference to anything else. */
+ * doubles float32 and positions of 64 bits; and such a list. A new reference to anything else. */
 PyObject *pe_widen(PyObject *o, int type);
 
 #endif

@@ -263,24 +263,77 @@ static PyObject *attend(PyObject *const *a, PyObject *const *o) {
     return pe_finish(status, result);
 }
 
-/* attention(q, k, v, options, out, num_threads) */
-PyObject *pe_py_attention(PyObject *self, PyObject *const *a, Py_ssize_t n) {
-    (void)self;
-    if (n != 6 || !PyTuple_Check(a[3]) || PyTuple_Size(a[3]) != OPTIONS)
-        return PyErr_Format(PyExc_TypeError, "attention takes q, k, v, a tuple of %d, out, num_threads", OPTIONS);
+/* q, k of a, whose dtype the result has: (..., H, M, N), or (M, N) for one head */
+static PyObject *show(PyObject *const *a, PyObject *const *o) {
+    static const char *const names[] = {"scores", "softcapped", "biased", "weights"};
+    static const pe_stage stages[] = {PE_SCORES, PE_SCORES, PE_BIASED, PE_WEIGHTS};
+    pe_attention_params p = {0};
+    numbers_t numbers;
+    int stage = 0;
+    if (!PyUnicode_Check(a[3])) return pe_not_plain();
+    while (stage < 4 && PyUnicode_CompareWithASCIIString(a[3], names[stage]) != 0) stage++;
+    if (stage == 4 || !read_operands(a, &p)) return pe_not_plain();
+    const int ndim = axis_count(a[0]) == 2 && axis_count(a[1]) == 2 ? 2 : p.batch_ndim + 3;
+    if (!read_options(a, o, ndim, &numbers, &p)) return PyErr_Occurred() ? NULL : pe_not_plain();
+    p.stage = stages[stage];
+    p.V = 0;
+    if (stage == 0) p.softcap = 0;
+    if (p.stage == PE_SCORES) { /* nothing is added yet, and nothing hidden */
+        p.mask.data = p.bias.data = p.slope.data = p.rate.data = p.q_segments.data = p.k_segments.data = NULL;
+        p.low = -INFINITY, p.high = INFINITY;
+    }
+    const ptrdiff_t scores[] = {p.H, p.M, p.N};
+    ptrdiff_t shape[PE_MAX_AXES];
+    memcpy(shape, p.batch, (size_t)p.batch_ndim * sizeof *shape);
+    memcpy(shape + p.batch_ndim, scores, sizeof scores);
+    PyObject *shown = pe_new_like(a[0], ndim, ndim == 2 ? shape + p.batch_ndim + 1 : shape);
+    if (!shown) return NULL;
+    view_of(shown, &p, scores, 3, &p.shown);
+    PyThreadState *save = PyEval_SaveThread();
+    const pe_status status = pe_attention(&p);
+    PyEval_RestoreThread(save);
+    return pe_finish(status, shown);
+}
+
+/* call(a, o) with the options of a tuple, those that are numbers of another kind widened, or listed made an array */
+static PyObject *with_options(PyObject *const *a, PyObject *options,
+                              PyObject *(*call)(PyObject *const *a, PyObject *const *o)) {
     static const struct {
         int option, type;
-    } numbers[] = {{Q_CLOCK, NPY_DOUBLE}, {K_CLOCK, NPY_DOUBLE}, {Q_POSITIONS, NPY_DOUBLE}, {K_POSITIONS, NPY_DOUBLE},
-                   {Q_SEGMENTS, NPY_LONGLONG}, {K_SEGMENTS, NPY_LONGLONG}, {KV_LENGTHS, NPY_LONGLONG}};
+        PyObject *(*read)(PyObject *o, int type);
+    } numbers[] = {{Q_CLOCK, NPY_DOUBLE, pe_widen}, {K_CLOCK, NPY_DOUBLE, pe_widen},
+                   {Q_POSITIONS, NPY_DOUBLE, pe_widen}, {K_POSITIONS, NPY_DOUBLE, pe_widen},
+                   {Q_SEGMENTS, NPY_LONGLONG, pe_widen}, {K_SEGMENTS, NPY_LONGLONG, pe_widen},
+                   {KV_LENGTHS, NPY_LONGLONG, pe_widen}, {SLOPES, NPY_DOUBLE, pe_from_list},
+                   {RATES, NPY_DOUBLE, pe_from_list}, {SINKS, NPY_DOUBLE, pe_from_list}};
     enum { WIDENED = sizeof numbers / sizeof *numbers };
     PyObject *o[OPTIONS], *widened[WIDENED], *result = NULL;
     bool made = true;
-    for (int i = 0; i < OPTIONS; i++) o[i] = PyTuple_GetItem(a[3], i);
+    for (int i = 0; i < OPTIONS; i++) o[i] = PyTuple_GetItem(options, i);
     for (int i = 0; i < WIDENED; i++) {
-        o[numbers[i].option] = widened[i] = pe_widen(o[numbers[i].option], numbers[i].type);
+        o[numbers[i].option] = widened[i] = numbers[i].read(o[numbers[i].option], numbers[i].type);
         made = made && widened[i];
     }
-    if (made) result = attend(a, o);
+    if (made) result = call(a, o);
     for (int i = 0; i < WIDENED; i++) Py_XDECREF(widened[i]);
     return result;
+}
+
+static bool are_options(PyObject *o) { return PyTuple_Check(o) && PyTuple_Size(o) == OPTIONS; }
+
+/* attention(q, k, v, options, out, num_threads) */
+PyObject *pe_py_attention(PyObject *self, PyObject *const *a, Py_ssize_t n) {
+    (void)self;
+    if (n != 6 || !are_options(a[3]))
+        return PyErr_Format(PyExc_TypeError, "attention takes q, k, v, a tuple of %d, out, num_threads", OPTIONS);
+    return with_options(a, a[3], attend);
+}
+
+/* attention_weights(q, k, options, stage) */
+PyObject *pe_py_attention_weights(PyObject *self, PyObject *const *a, Py_ssize_t n) {
+    (void)self;
+    if (n != 4 || !are_options(a[2]))
+        return PyErr_Format(PyExc_TypeError, "attention_weights takes q, k, a tuple of %d, stage", OPTIONS);
+    PyObject *const operands[] = {a[0], a[1], a[1], a[3]}; /* keys stand for the values */
+    return with_options(operands, a[2], show);
 }

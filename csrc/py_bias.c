@@ -49,13 +49,14 @@ static bool read_clocks(PyObject *clock, PyObject **arrays) {
     return is_row(arrays[Q_CLOCK]) && pe_are_times(arrays[Q_CLOCK]) && last_size(arrays[Q_CLOCK]) == M;
 }
 
-/* A number, or an array of float32 or float64, all finite and >= 0; *type is theirs. */
+/* A number, a list, or an array of float32 or float64, all finite and >= 0; *type is theirs. */
 static bool read_slopes(PyObject *o, int *type, PyObject **arrays) {
     const int dtype = pe_array_dtype(o);
     *type = dtype == PE_F32 ? NPY_FLOAT : NPY_DOUBLE;
     if (PyFloat_Check(o) || PyLong_CheckExact(o) || dtype == PE_F32 || dtype == PE_F64)
         arrays[SLOPES] = PyArray_FROM_OTF(o, NPY_DOUBLE, NPY_ARRAY_C_CONTIGUOUS);
-    if (!arrays[SLOPES]) return false;
+    else if (PyList_CheckExact(o)) arrays[SLOPES] = pe_from_list(o, NPY_DOUBLE);
+    if (!arrays[SLOPES] || !PyArray_CheckExact(arrays[SLOPES])) return false;
     const ptrdiff_t n = PyArray_SIZE(as_array(arrays[SLOPES]));
     for (ptrdiff_t i = 0; i < n; i++) {
         const double x = pe_double_at(PyArray_BYTES(as_array(arrays[SLOPES])), i);

@@ -29,9 +29,14 @@ PyObject *pe_finish(pe_status status, PyObject *result);
 
 PyObject *pe_py_apply_rope(PyObject *self, PyObject *const *args, Py_ssize_t n);
 PyObject *pe_py_apply_rope_tables(PyObject *self, PyObject *const *args, Py_ssize_t n);
+PyObject *pe_py_rope_tables(PyObject *self, PyObject *const *args, Py_ssize_t n);
 PyObject *pe_py_fade_reach(PyObject *self, PyObject *const *args, Py_ssize_t n);
+PyObject *pe_py_positions_from_mask(PyObject *self, PyObject *mask);
+PyObject *pe_py_positions_from_lengths(PyObject *self, PyObject *lengths);
+PyObject *pe_py_clock(PyObject *self, PyObject *const *args, Py_ssize_t n);
 PyObject *pe_py_bias(PyObject *self, PyObject *const *args, Py_ssize_t n);
 PyObject *pe_py_attention(PyObject *self, PyObject *const *args, Py_ssize_t n);
+PyObject *pe_py_attention_weights(PyObject *self, PyObject *const *args, Py_ssize_t n);
 PyObject *pe_py_merge_attention(PyObject *self, PyObject *const *args, Py_ssize_t n);
 PyObject *pe_py_retention(PyObject *self, PyObject *const *args, Py_ssize_t n);
 

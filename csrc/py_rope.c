@@ -64,32 +64,46 @@ static PyObject *run_rope(PyObject *out, pe_rope_params *p) {
     return pe_finish(status, out);
 }
 
-/* apply_rope(x, positions, plan, inverse, out, num_threads): positions are a tuple, an array for each axis of the plan,
- * or an array whose last axis holds the coordinates */
-PyObject *pe_py_apply_rope(PyObject *self, PyObject *const *a, Py_ssize_t n) {
-    (void)self;
-    if (n != 6) return PyErr_Format(PyExc_TypeError, "apply_rope takes 6 arguments, got %zd", n);
+/* apply_rope by these positions, as many as they are in a tuple (apart), or one array */
+static PyObject *turn(PyObject *const *a, PyObject *const *positions, bool apart, Py_ssize_t count) {
     pe_rope_params p = {0};
     if (!pe_read_switch(a[3], &p.inverse) || !pe_read_threads(a[5], &p.num_threads)) return pe_not_plain();
     if (!pe_read_plan(a[2], &p.plan)) return PyErr_Occurred() ? NULL : pe_not_plain();
     for (ptrdiff_t i = 0; i < p.plan.axes * p.plan.heads * p.plan.planes; i++)
         if (!isfinite(pe_double_at(p.plan.freqs, i))) return pe_not_plain();
-    const bool apart = PyTuple_Check(a[1]);
-    if (apart && PyTuple_Size(a[1]) != p.plan.axes) return pe_not_plain();
+    if (apart && count != p.plan.axes) return pe_not_plain();
     if (pe_array_dtype(a[0]) < 0 || axis_count(a[0]) < 1) return pe_not_plain();
     const int lead = axis_count(a[0]) - 1;
     if (p.plan.heads != 1 && (lead < 2 || axis_size(a[0], lead - 2) != p.plan.heads)) return pe_not_plain();
     ptrdiff_t shape[PE_MAX_AXES];
     for (int i = 0; i < lead; i++) shape[i] = axis_size(a[0], i);
     if (pe_turned_end(&p.plan) > axis_size(a[0], lead)) return pe_not_plain();
-    if (!apart && !read_points(a[1], p.plan.axes, lead, shape, p.positions)) return pe_not_plain();
-    for (int i = 0; i < (apart ? p.plan.axes : 1); i++) {
-        PyObject *position = apart ? PyTuple_GetItem(a[1], i) : a[1];
-        if (apart && !read_positions(position, lead, shape, &p.positions[i])) return pe_not_plain();
-        if (a[4] != Py_None && PyArray_Check(a[4]) && pe_may_overlap(position, a[4])) return pe_not_plain();
+    if (!apart && !read_points(*positions, p.plan.axes, lead, shape, p.positions)) return pe_not_plain();
+    for (Py_ssize_t i = 0; i < count; i++) {
+        if (apart && !read_positions(positions[i], lead, shape, &p.positions[i])) return pe_not_plain();
+        if (a[4] != Py_None && PyArray_Check(a[4]) && pe_may_overlap(positions[i], a[4])) return pe_not_plain();
     }
     PyObject *out = rope_operands(a[0], a[4], &p);
     return !out || out == Py_NotImplemented ? out : run_rope(out, &p);
+}
+
+/* apply_rope(x, positions, plan, inverse, out, num_threads): positions are a tuple, an array or a list for each axis of
+ * the plan, or an array whose last axis holds the coordinates */
+PyObject *pe_py_apply_rope(PyObject *self, PyObject *const *a, Py_ssize_t n) {
+    (void)self;
+    if (n != 6) return PyErr_Format(PyExc_TypeError, "apply_rope takes 6 arguments, got %zd", n);
+    const bool apart = PyTuple_Check(a[1]);
+    const Py_ssize_t count = apart ? PyTuple_Size(a[1]) : 1;
+    PyObject *positions[PE_MAX_POSITION_AXES], *result = NULL;
+    if (count > PE_MAX_POSITION_AXES) return pe_not_plain();
+    bool made = true;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        positions[i] = pe_from_list(apart ? PyTuple_GetItem(a[1], i) : a[1], NPY_DOUBLE);
+        made = made && positions[i];
+    }
+    if (made) result = turn(a, positions, apart, count);
+    for (Py_ssize_t i = 0; i < count; i++) Py_XDECREF(positions[i]);
+    return result;
 }
 
 /* apply_rope_tables(x, cos, sin, half, inverse, out, num_threads) */
@@ -121,6 +135,57 @@ PyObject *pe_py_apply_rope_tables(PyObject *self, PyObject *const *a, Py_ssize_t
     }
     PyObject *out = rope_operands(a[0], a[5], &p);
     return !out || out == Py_NotImplemented ? out : run_rope(out, &p);
+}
+
+/* An int n for 0..n-1, or an array whose last axis, with several axes of the plan, holds the coordinates. */
+static bool read_table_positions(PyObject *o, pe_tables_params *p) {
+    const int axes = p->plan.axes;
+    if (PyLong_CheckExact(o)) {
+        p->ndim = 1;
+        p->shape[0] = PyLong_AsSsize_t(o);
+        PyErr_Clear(); /* too large: -1 */
+        return axes == 1 && p->shape[0] >= 0 && p->shape[0] <= (ptrdiff_t)1 << 40;
+    }
+    if (!pe_are_positions(o) || axis_count(o) >= PE_MAX_AXES) return false;
+    p->ndim = axis_count(o) - (axes > 1);
+    if (axes > 1 && (p->ndim < 0 || axis_size(o, p->ndim) != axes)) return false;
+    for (int i = 0; i < p->ndim; i++) p->shape[i] = axis_size(o, i);
+    for (int a = 0; a < axes; a++) {
+        pe_view *v = &p->positions[a];
+        v->data = PyArray_BYTES(as_array(o)) + (axes > 1 ? a * axis_stride(o, p->ndim) : 0);
+        v->dtype = (pe_dtype)pe_array_dtype(o);
+        for (int i = 0; i < p->ndim; i++) v->stride[i] = axis_stride(o, i);
+    }
+    return true;
+}
+
+/* rope_tables(positions, plan, together) -> (cos, sin), or one array of (sin, cos) side by side, plane by plane */
+PyObject *pe_py_rope_tables(PyObject *self, PyObject *const *a, Py_ssize_t n) {
+    (void)self;
+    if (n != 3) return PyErr_Format(PyExc_TypeError, "rope_tables takes 3 arguments, got %zd", n);
+    pe_tables_params p = {0};
+    bool together;
+    if (!pe_read_switch(a[2], &together)) return pe_not_plain();
+    if (!pe_read_plan(a[1], &p.plan) || p.plan.heads != 1 || !read_table_positions(a[0], &p))
+        return PyErr_Occurred() ? NULL : pe_not_plain();
+    npy_intp shape[PE_MAX_AXES];
+    for (int i = 0; i < p.ndim; i++) shape[i] = (npy_intp)p.shape[i];
+    p.step = together ? 2 : 1;
+    shape[p.ndim] = (npy_intp)(p.plan.planes * p.step);
+    PyObject *cos = PyArray_SimpleNew(p.ndim + 1, shape, NPY_DOUBLE), *sin = NULL, *result = cos;
+    if (cos && !together) {
+        sin = PyArray_SimpleNew(p.ndim + 1, shape, NPY_DOUBLE);
+        result = sin ? PyTuple_Pack(2, cos, sin) : NULL;
+        Py_DECREF(cos);
+        Py_XDECREF(sin);
+    }
+    if (!result) return NULL;
+    p.sin = PyArray_DATA(as_array(together ? cos : sin));
+    p.cos = together ? p.sin + 1 : PyArray_DATA(as_array(cos));
+    PyThreadState *save = PyEval_SaveThread();
+    const pe_status status = pe_tables(&p);
+    PyEval_RestoreThread(save);
+    return pe_finish(status, result);
 }
 
 /* fade_reach(rate, positions): no |sum_a rate[a, l] * position[a]| is larger; infinity where they are not plain */

@@ -5,12 +5,13 @@
 
 #include "attention.h"
 
-/* A penalty a unit of distance, in log2 units; beyond the reals it would become infinite, and NaN at distance 0. */
+/* A penalty a unit of distance, in the units of scores; beyond the reals it would become infinite, and NaN at
+ * distance 0. */
 static void set_slope(const pe_attention_job *job, char *reals, int lane, double slope) {
     const pe_real_kernels *k = job->k;
     const int lanes = job->few ? k->lanes : 1;
     const double most = k->size == 8 ? DBL_MAX : (double)FLT_MAX;
-    for (int i = 0; i < lanes; i++) pe_set_real(k, reals, lane * lanes + i, fmin(PE_LOG2E * slope, most));
+    for (int i = 0; i < lanes; i++) pe_set_real(k, reals, lane * lanes + i, fmin(job->unit * slope, most));
 }
 
 /* A tile's queries, lane by lane: the heads of a group are next to each other. A division for each would take longer
@@ -100,8 +101,8 @@ void pe_load_queries(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t head, p
         tile->bias_at[lane] = bias + h * p->bias.stride[nb] + m * p->bias.stride[nb + 1];
     }
     if (p->rotate) pe_turn_at(job, tile->used, position, w->rows, p->D * k->size, w->rows, w);
-    /* the softcap is a tanh of plain units; otherwise scores are in log2 units from the start */
-    const double factor = p->softcap > 0 ? p->scale / p->softcap : PE_LOG2E * p->scale;
+    /* the softcap is a tanh of plain units; otherwise scores are in their units from the start */
+    const double factor = p->softcap > 0 ? p->scale / p->softcap : job->unit * p->scale;
     for (int lane = 0; lane < (job->few ? tile->used : k->lanes); lane++) {
         pe_set_real(k, tile->reference, lane, -INFINITY);
         pe_set_real(k, tile->sum, lane, 0);
@@ -147,19 +148,21 @@ static double lane_share(const pe_attention_job *job, ptrdiff_t h, const pe_quer
     return sum == 0 ? 0 : shrink / sum;
 }
 
+void pe_find_shares(const pe_attention_job *job, ptrdiff_t head, pe_query_tile *tile, double *lse) {
+    walk_t at = walk_from(job, tile, head);
+    for (int lane = 0; lane < tile->used; lane++, walk_on(&at))
+        pe_set_real(job->k, tile->factor, lane, lane_share(job, head_at(&at), tile, lane, &lse[lane]));
+}
+
 void pe_store_queries(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t head, pe_query_tile *tile,
                       const pe_attention_scratch *w) {
     const pe_attention_params *p = job->p;
     const pe_real_kernels *k = job->k;
     const bool rows = job->few && job->parts == 1; /* out lies in rows already */
-    double lse[PE_MAX_LANES], share[PE_MAX_LANES];
-    walk_t at = walk_from(job, tile, head);
-    for (int lane = 0; lane < tile->used; lane++, walk_on(&at)) {
-        share[lane] = lane_share(job, head_at(&at), tile, lane, &lse[lane]);
-        pe_set_real(k, tile->factor, lane, share[lane]);
-    }
+    double lse[PE_MAX_LANES];
+    pe_find_shares(job, head, tile, lse);
     const ptrdiff_t out = pe_batch_offset(p, b, &p->out), lse_batch = pe_batch_offset(p, b, &p->lse);
-    at = walk_from(job, tile, head);
+    walk_t at = walk_from(job, tile, head);
     char *first = (char *)pe_element(p, &p->out, out, head_at(&at), query_at(&at));
     const ptrdiff_t lead = rows || tile->order ? 0 : row_lead(job, &p->out, first);
     char *to = lead ? first : w->rows;
@@ -167,8 +170,24 @@ void pe_store_queries(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t head, 
     for (int lane = 0; lane < tile->used; lane++, walk_on(&at)) {
         char *row = w->rows + lane * p->V * k->size;
         const ptrdiff_t h = head_at(&at), m = query_at(&at);
-        if (rows) k->transpose(1, p->V, share[lane], NULL, w->few_out + lane * p->V * k->size, 0, row, 1);
+        if (rows) {
+            const double share = pe_get_real(k, tile->factor, lane);
+            k->transpose(1, p->V, share, NULL, w->few_out + lane * p->V * k->size, 0, row, 1);
+        }
         if (!lead) k->store_row(job->dtype, p->V, row, (char *)pe_element(p, &p->out, out, h, m));
         if (p->lse.data) pe_set_real(k, (char *)pe_element(p, &p->lse, lse_batch, h, m), 0, lse[lane]);
     }
+}
+
+void pe_store_scores(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t head, const pe_query_tile *tile,
+                     const pe_key_tile *keys, const pe_attention_scratch *w) {
+    const pe_attention_params *p = job->p;
+    const pe_real_kernels *k = job->k;
+    const ptrdiff_t batch = pe_batch_offset(p, b, &p->shown), first = keys->first * pe_itemsize(job->dtype);
+    const char *shares = p->stage == PE_WEIGHTS ? tile->scale : NULL;
+    k->transpose(keys->n, tile->used, 1, shares, w->scores, k->lanes, w->shown, PE_TILE_KEYS);
+    walk_t at = walk_from(job, tile, head);
+    for (int lane = 0; lane < tile->used; lane++, walk_on(&at))
+        k->store_row(job->dtype, keys->n, w->shown + lane * PE_TILE_KEYS * k->size,
+                     (char *)pe_element(p, &p->shown, batch, head_at(&at), query_at(&at)) + first);
 }

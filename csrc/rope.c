@@ -63,17 +63,6 @@ static void offsets(const axes_t *a, ptrdiff_t first, ptrdiff_t n, const ptrdiff
     }
 }
 
-static double read_position(const pe_view *v, ptrdiff_t at) {
-    if (v->dtype == PE_I64) {
-        int64_t i;
-        memcpy(&i, v->data + at, sizeof i);
-        return (double)i;
-    }
-    double x;
-    memcpy(&x, v->data + at, sizeof x);
-    return x;
-}
-
 static double real_at(const void *reals, bool is_double, ptrdiff_t i) {
     return is_double ? ((const double *)reals)[i] : (double)((const float *)reals)[i];
 }
@@ -107,7 +96,7 @@ static void make_angles(const job_t *job, ptrdiff_t first, ptrdiff_t n, char *co
     double position[MAX_BLOCK][PE_MAX_POSITION_AXES];
     for (int a = 0; a < p->plan.axes; a++) {
         offsets(&job->table, first, n, p->positions[a].stride, at);
-        for (ptrdiff_t i = 0; i < n; i++) position[i][a] = read_position(&p->positions[a], at[i]);
+        for (ptrdiff_t i = 0; i < n; i++) position[i][a] = pe_number_at(&p->positions[a], at[i]);
     }
     ptrdiff_t head_stride[PE_MAX_AXES] = {0}; /* so that the offset of a row is its head */
     if (p->plan.heads > 1) head_stride[p->ndim - 3] = 1;

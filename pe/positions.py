@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from typing import cast
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from . import _core
+from ._check.arrays import to_array, values
+from ._check.positions import LIMIT, is_scalar, numbers
 from ._keywords import explain_keywords
 from ._scalars import integer, positive, shown
+from .ops._plain import run
 from .rope import geometric_freqs
 
 __all__ = ["clock", "grid_positions", "positions_from_lengths", "positions_from_mask", "sinusoidal"]
@@ -104,8 +111,11 @@ def positions_from_mask(mask: ArrayLike) -> NDArray[np.int64]:
     ...              q_positions=p, k_positions=p).shape
     (2, 8, 4, 16)
     """
-    from ._check.arrays import to_array
+    result = _core.positions_from_mask(mask)
+    return cast("NDArray[np.int64]", _from_mask(mask) if result is NotImplemented else result)
 
+
+def _from_mask(mask: ArrayLike) -> object:
     array = to_array("mask", mask)
     if array.dtype != np.bool_:
         binary = array.dtype.kind in "iuf" and bool(((array == 0) | (array == 1)).all())
@@ -113,7 +123,7 @@ def positions_from_mask(mask: ArrayLike) -> NDArray[np.int64]:
         raise TypeError(f"mask has dtype {array.dtype}; expected bool, True for a token{hint}")
     if array.ndim == 0:
         raise ValueError("mask is a single value; expected shape (..., T)")
-    return np.where(array, np.cumsum(array, axis=-1, dtype=np.int64) - 1, 0)
+    return run(_core.positions_from_mask, (array,))
 
 
 @explain_keywords
@@ -148,8 +158,11 @@ def positions_from_lengths(lengths: ArrayLike) -> NDArray[np.int64]:
     >>> pe.positions_from_lengths([3, 2]).tolist()
     [0, 1, 2, 0, 1]
     """
-    from ._check.arrays import to_array
+    result = _core.positions_from_lengths(lengths)
+    return cast("NDArray[np.int64]", _from_lengths(lengths) if result is NotImplemented else result)
 
+
+def _from_lengths(lengths: ArrayLike) -> object:
     array = to_array("lengths", lengths)
     if array.ndim != 1:
         raise ValueError(f"lengths has shape {array.shape}; expected (S,), one length for each sequence")
@@ -158,8 +171,9 @@ def positions_from_lengths(lengths: ArrayLike) -> NDArray[np.int64]:
     if (array < 0).any():
         raise ValueError(f"lengths has {array.min()}; expected integers >= 0. Are these offsets? pass "
                          f"np.diff(offsets)")
-    counts = array.astype(np.int64)
-    return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    if (array > LIMIT).any():
+        raise ValueError(f"lengths has {array.max()}; expected at most 2^53 tokens")
+    return run(_core.positions_from_lengths, (array.astype(np.int64),))
 
 
 @explain_keywords
@@ -206,8 +220,11 @@ def clock(log_gates: ArrayLike, axis: int = -1) -> NDArray[np.float64]:
     >>> round(float(np.exp(c[0] - c[3])), 6)                             # 1 * 1/2 * 1/4
     0.125
     """
-    from ._check.arrays import values
+    result = _core.clock(log_gates, axis)
+    return cast("NDArray[np.float64]", _clock(log_gates, axis) if result is NotImplemented else result)
 
+
+def _clock(log_gates: ArrayLike, axis: int) -> object:
     gates = values("log_gates", log_gates)
     if gates.ndim == 0:
         raise ValueError("log_gates is a single number; expected an axis of tokens")
@@ -218,7 +235,7 @@ def clock(log_gates: ArrayLike, axis: int = -1) -> NDArray[np.float64]:
         bad = gates[~(gates <= 0)][0]
         why = "" if np.isnan(bad) else ": a gate above 1 explodes. Are these gates? pass np.log(gates)"
         raise ValueError(f"log_gates has {bad}; expected numbers <= 0{why}")
-    return 0.0 - np.cumsum(np.maximum(gates.astype(np.float64), -1000.0), axis=axis)
+    return run(_core.clock, (gates.astype(np.float64), axis))
 
 
 @explain_keywords
@@ -271,13 +288,19 @@ def sinusoidal(positions: ArrayLike, dim: int, *, base: float = 10000.0) -> NDAr
     >>> [round(float(x[i] @ x[i + 1]), 4) for i in (0, 2)]
     [14.9305, 15.929]
     """
-    from ._check.positions import is_scalar, numbers
-
     if is_scalar(positions):
         raise TypeError(f"positions is {shown(positions)}; expected np.arange(n) for n positions, [p] "
                         f"for one")
-    points = numbers("positions", positions).astype(np.float64)
     if integer("dim", dim, 2) % 2:
         raise ValueError(f"dim is {dim}; expected an even width, a sine and a cosine for each frequency")
-    angle = points[..., None] * geometric_freqs(dim, positive("base", base))
-    return np.stack([np.sin(angle), np.cos(angle)], axis=-1).reshape(*points.shape, dim)
+    plan = _plan(int(dim), positive("base", base))
+    result = _core.rope_tables(positions, plan, True)
+    if result is NotImplemented:
+        result = run(_core.rope_tables, (numbers("positions", positions), plan, True))
+    return cast("NDArray[np.float64]", result)
+
+
+@lru_cache(maxsize=64)
+def _plan(dim: int, base: float) -> tuple[NDArray[np.float64], int, int, float, int]:
+    """Return the frequencies as the core takes them, which turn nothing here."""
+    return geometric_freqs(dim, base)[None], 0, 1, 1.0, 0

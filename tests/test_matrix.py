@@ -394,6 +394,22 @@ def test_sizes(name, isa, dtype, size):
     assert_twin(run(pe, name, operands, keywords), name, size, dtype)
 
 
+@each_isa
+@pytest.mark.parametrize("size, dtype", EDGES, ids=str)
+@pytest.mark.parametrize("name", [name for name in CALLS if name.startswith("attention")])
+def test_attention_weights(name, isa, dtype, size):
+    """Each stage of the calls of attention, which have no values and no lse here."""
+    operands, keywords = ({key: each for key, each in given.items() if key not in ("v", "return_lse")}
+                          for given in call(name, size, dtype))
+    for stage in ("scores", "softcapped", "biased", "weights"):
+        actual = pe.attention_weights(**operands, **keywords, stage=stage)
+        expected = reference.attention_weights(**operands, **keywords, stage=stage)
+        assert (actual.shape, actual.dtype) == (expected.shape, expected.dtype)
+        relative, absolute = TOLERANCE[dtype.name]
+        np.testing.assert_allclose(actual.astype(float), expected.astype(float), rtol=relative, atol=absolute,
+                                   err_msg=stage)
+
+
 # Calls long enough that several threads take part, some of them with few queries, whose keys are cut into
 # parts: by shape, and never by the number of threads
 BIG = {**dict.fromkeys(["rope", "tables", "2d", "nd"], (500, 0, 64, 0)), "decay": (200, 300, 0, 0),

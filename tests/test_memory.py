@@ -91,6 +91,20 @@ def test_a_bias_by_a_clock_grows_by_no_second_array():
     assert float(report) < 8
 
 
+def test_attention_weights_grow_by_their_result_alone():
+    """Of 64 MiB, or 32 in 16 bits, whose scores are float32."""
+    report = output(GROWTH + """
+    for dtype in np.float32, np.float16:
+        q, k = normal(8, 1024, 8, dtype=dtype), normal(8, 2048, 8, dtype=dtype)
+        for stage in "scores", "biased", "weights":
+            more = dict(stage=stage, causal=True, alibi_slopes=0.1, rope=pe.Rope(8))
+            call = lambda: pe.attention_weights(q, k, **more)
+            call()
+            print(growth(call) - 2**24 * q.itemsize / 2**20)
+    """)
+    assert len(report.split()) == 6 and max(map(float, report.split())) < 8
+
+
 def test_the_measure_sees_an_array_of_scores():
     """Dense attention on a few of the rows must grow the process by what its scores take."""
     grown = float(output(ATTENTION + "    print(growth(lambda: pe.reference.attention(q[:, :256], k, v)))"))

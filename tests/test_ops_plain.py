@@ -58,11 +58,13 @@ PAIRS = [(rising(M), rising(N)), (rising(H, M), rising(H, N)), (rising(N), risin
          (rising(M), None), (rising(M),), (np.arange(M), np.arange(N)), (-rising(M), rising(N))]
 POINTS = [np.arange(N) - 2, np.arange(N) / 2, np.arange(N, dtype=np.int16), np.arange(N)[None, :],
           np.arange(H * N).reshape(H, N), np.array([2**53 + 1] * N), np.arange(M),
-          [3, 1, 2, 0, 0], 5, NAN, None]
+          [3, 1, 2, 0, 0], [0.5, 2, np.float64(1), 2**53, -1.0], [True] * N, [2**53 + 1] * N, [NAN] * N, [],
+          [[0, 1, 2, 3, 4]], [0, 1, 2, 3, "4"], (0, 1, 2, 3, 4), 5, NAN, None]
 NUMBERS = [0.5, 2, 0, -1.0, NAN, np.inf, 1e-320, True, "2", np.float32(0.5), np.float64(0.25), None]
 HEADS = [np.array([0.5, 0.25]), np.array([0.5, 0.25], np.float32), np.array([1.0, 0.5], np.float16),
          np.array([0.5, 1.0], BF16), np.array([-0.5, 1.0]), np.array([0.5]), np.array(0.5), np.ones(H + 1),
-         np.array([1, 2]), [0.5, 0.25], np.array([[0.5, 0.25]]), np.array([NAN, 1.0])]
+         np.array([1, 2]), [0.5, 0.25], [1, 2], [1, 0.5], [0.5], [0.5, -1], [0.5, True], [0.5, 2**70],
+         [np.float32(0.5), 0.1], [NAN, 1], [], (0.5, 0.25), np.array([[0.5, 0.25]]), np.array([NAN, 1.0])]
 DTYPES = [np.float32, "float64", BF16, np.float16, ">f4", int, "nonsense", None]
 ROPES = [pe.Rope(D), pe.Rope(D, layout="half", amplitude=1.5), pe.Rope(6), "half", None,
          pe.Rope(D, freqs=[[1.0, 0.0], [0.0, 0.5]])]
@@ -98,7 +100,8 @@ CALLS = {
         "clock": [*TIMES, *PAIRS], "rope": ROPES,
         "segments": [(np.arange(M) // 2, np.arange(N) // 2), (np.zeros(M, np.int8), [0] * N),
                      np.zeros(N, int), (None, np.zeros(N, int)), (np.zeros(M, int),), (None, None),
-                     (np.zeros(M), np.zeros(N)), (np.zeros((1, 1, M), int), np.zeros((1, H, N), int))],
+                     (np.zeros(M), np.zeros(N)), (np.zeros((1, 1, M), int), np.zeros((1, H, N), int)),
+                     ([0, 0, 1], [0, 0, 0, 1, 1]), ([0, 0, 1], [0.0] * N), ([0] * N, [0] * N)],
         "q_positions": [np.arange(M), np.arange(2 * M).reshape(M, 2), np.arange(M) / 2, *POINTS],
         "k_positions": [np.arange(2 * N).reshape(N, 2), *POINTS],
         "kv_lengths": [N, 2, 0, -1, N + 1, np.int64(3), np.array([2]), np.array([2], np.int32), [2],
@@ -116,6 +119,10 @@ CALLS = {
     "apply_rope": (([ROWS, ROWS.astype(BF16), ROWS[0], ROWS[..., :3], ROWS[0, 0, 0]],), {
         "positions": [np.arange(2 * N).reshape(N, 2), *POINTS], "rope": ROPES,
         "layout": ["half", "neox", "no", 1, None], "base": [*NUMBERS, 500.0], "inverse": FLAGS,
+        "freqs": [np.array([1.0, 0.1]), np.array([0.5]), np.array([0.5, 0.5]), np.array([0.1, 1.0]),
+                  np.array([1.0, 0.1], np.float32), np.array([1.0, NAN]), np.array([NAN, 1.0]), np.array([]),
+                  np.array([np.inf, 1.0]), np.ones(3), np.ones((2, 2)), np.array([1, 0]), np.array([1j, 1]),
+                  np.array([1.0, 0.5, 0.1])[::2], [1.0, 0.1], 1.0, "1"],
         "out": out_of(1, H, N, D), "num_threads": THREADS}),
     "apply_rope_nd": (([ROWS, ROWS.astype(float), ROWS[0], ROWS[0, 0, 0]],
                        [np.arange(2 * N).reshape(N, 2), np.arange(2 * N).reshape(1, 1, N, 2) / 2,
@@ -134,6 +141,24 @@ CALLS = {
                          [[Q[..., 0]] * 2, np.zeros((2, 1, H, M)), [np.zeros((1, H, M))] * 3, [Q[..., 0]],
                           [np.full((1, H, M), -np.inf)] * 2, [np.full((1, H, M), NAN), Q[..., 0]],
                           [Q[..., 0].astype(np.float16)] * 2, [[[[0] * M] * H]] * 2, (), 3.0]), {}),
+}
+
+WORDS = {word: choices for word, choices in CALLS["attention"][1].items()
+         if word not in ("return_lse", "out", "num_threads")}
+GATES = [-rising(M), -rising(H, N), -normal(2, M) ** 2, -normal(M)[::-1] ** 2, np.full(2, -np.inf),
+         np.full((2, 3), NAN), -np.arange(3), normal(2, 3).astype(BF16), -rising(2, dtype=np.float16), -1.0,
+         [-0.5, -1], np.zeros((2, 0))]
+CALLS |= {
+    "attention_weights": (CALLS["attention"][0][:2], WORDS | {
+        "stage": ["weights", "biased", "scores", "softcapped", np.str_("biased"), "logits", b"no", None]}),
+    "clock": ((GATES, [-1, 0, 1, -2, 5, True, 2**70, np.int64(0), 0.0, None]), {}),
+    "positions_from_mask": (([normal(M, N) > 0, (normal(N) > 0)[::-2], (normal(2, 3) > 0).T, np.array(True),
+                              [True, False], np.ones(3), np.ones((2, 0), bool), None],), {}),
+    "positions_from_lengths": (([np.array([3, 0, 2]), np.array([3, 2], np.int8)[::-1], [3, 2], [3, -1],
+                                 [True], [2.0], [], np.array([2**63], np.uint64), np.array([[1]]), 3,
+                                 (3, 2)],), {}),
+    "sinusoidal": (([*POINTS, normal(2, 3), normal(2, 3).T.astype(float)],
+                    [4, 6, 2, 3, 0, 4.0, True, np.int32(4)]), {"base": [*NUMBERS, 100, 10**400]}),
 }
 
 

@@ -30,6 +30,18 @@ def normal(*shape, dtype=np.float32):
 X = normal(2, 8, T, 64)
 LONG = normal(2, 8300, 64)  # keys that are split into parts
 ROPE = pe.Rope(64)
+
+
+def limited(n, call):
+    """Call what takes no number of threads under a limit for all."""
+    before = pe.get_num_threads()
+    pe.set_num_threads(n or before)
+    try:
+        return call()
+    finally:
+        pe.set_num_threads(before)
+
+
 CALLS = {  # each large enough to wake a team
     "apply_rope": lambda n: pe.apply_rope(X, positions=np.arange(T), num_threads=n),
     "apply_rope tables": lambda n: pe.apply_rope(X, *pe.build_rope_cache(T, 64), num_threads=n),
@@ -43,6 +55,10 @@ CALLS = {  # each large enough to wake a team
     "attention float16": lambda n: pe.attention(*3 * [X.astype(np.float16)], causal=True, num_threads=n),
     "attention float64": lambda n: pe.attention(*3 * [X.astype(np.float64)], causal=True, num_threads=n),
     "attention, split keys": lambda n: pe.attention(LONG[:, -1:], LONG, LONG, num_threads=n),
+    "attention_weights": lambda n: limited(
+        n, lambda: pe.attention_weights(X, X[:, ::4], rope=ROPE, causal=True)),
+    "attention_weights, split keys": lambda n: limited(n, lambda: pe.attention_weights(LONG[:, -1:], LONG)),
+    "Rope.cache": lambda n: limited(n, lambda: ROPE.cache(5000)[1]),
     "retention": lambda n: pe.retention(X, X[:, ::4], X[:, ::4], rate=np.linspace(0, 1, 8), rope=ROPE,
                                         num_threads=n),
 }

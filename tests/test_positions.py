@@ -68,6 +68,30 @@ def test_positions_from_mask_count_the_tokens(seed, shape):
         assert (positions[~row] == 0).all()
 
 
+HELD = {
+    "backwards": lambda a: a[..., ::-1], "transposed": lambda a: a.T, "a row": lambda a: a[1, 2],
+    "swapped axes": lambda a: a.swapaxes(0, 1), "every other": lambda a: a[:, ::2, 1::2],
+    "repeated": lambda a: np.broadcast_to(a, (2, *a.shape)), "nothing": lambda a: a[:, :0],
+    "one": lambda a: a[:1, :1, :1],
+}
+
+
+@pytest.mark.parametrize("name", HELD)
+def test_masks_held_in_any_way(name):
+    mask = HELD[name](np.random.default_rng(0).random((3, 4, 5)) < 0.6)
+    want = mask * (mask.cumsum(axis=-1) - 1)
+    got = positions_from_mask(mask)
+    assert got.dtype == np.int64 and got.flags.c_contiguous
+    np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("kind", ["i1", ">i2", "u4", "i8", ">i8", "u8"])
+def test_lengths_of_any_integer_type(kind):
+    lengths = np.array([3, 9, 0, 9, 2, 9]).astype(kind)[::2]
+    np.testing.assert_array_equal(positions_from_lengths(lengths), [0, 1, 2, 0, 1])
+    np.testing.assert_array_equal(positions_from_lengths(lengths[::-1]), [0, 1, 0, 1, 2])
+
+
 def test_a_padded_batch_gives_what_each_sequence_gives_alone():
     """Left, right, and in the middle: the queries of tokens do not notice the padding."""
     rng = np.random.default_rng(0)
@@ -125,6 +149,17 @@ def test_clock_is_minus_the_running_sum(axis, dtype):
     assert (np.diff(got, axis=axis) >= 0).all()
 
 
+@pytest.mark.parametrize("dtype", ["f8", "f4", "f2", ml_dtypes.bfloat16, ">f8", ">f4", "i4"])
+@pytest.mark.parametrize("name", HELD)
+def test_gates_held_in_any_way(name, dtype):
+    gates = -np.random.default_rng(0).integers(0, 2000, (3, 4, 5)).astype(dtype)
+    gates = HELD[name](gates)
+    for axis in range(-gates.ndim, gates.ndim):
+        got = clock(gates, axis)
+        assert got.flags.c_contiguous and not np.signbit(got).any()
+        np.testing.assert_array_equal(got, -np.maximum(gates.astype(np.float64), -1000).cumsum(axis=axis))
+
+
 def test_a_closed_gate_stays_finite():
     """It forgets all before it, and what comes after it as if the clock had started there."""
     log_gates = np.log([0.5, 0.5, 1.0, 0.25])
@@ -152,6 +187,21 @@ def test_sinusoidal_against_exact_arithmetic():
             angles = [p * mpmath.mpf(100) ** (-mpmath.mpf(plane) / 3) for plane in range(3)]
             want = [float(f(angle)) for angle in angles for f in (mpmath.sin, mpmath.cos)]
             np.testing.assert_allclose(row, want, rtol=0, atol=1e-12)
+
+
+def test_sinusoidal_is_exact_far_away():
+    """Float64 frequencies, and the sine and cosine of their exact product with the position."""
+    points = [2**40 + 1, -(2**31), 2.0**52 + 0.5]
+    freqs = np.power(100.0, -np.arange(0, 6, 2) / 6)
+    with mpmath.workdps(50):
+        angles = [[mpmath.mpf(p) * mpmath.mpf(float(w)) for w in freqs] for p in points]
+        want = [[float(f(angle)) for angle in row for f in (mpmath.sin, mpmath.cos)] for row in angles]
+    np.testing.assert_allclose(sinusoidal(points, 6, base=100.0), want, rtol=0, atol=3 * 2.0**-53)
+
+
+def test_sinusoidal_at_a_base_below_one_has_rising_frequencies():
+    want = [[np.sin(2), np.cos(2), np.sin(4), np.cos(4)]]
+    np.testing.assert_allclose(sinusoidal([2.0], 4, base=0.25), want, rtol=1e-14)
 
 
 def test_sinusoidal_turns_as_a_rope_does_backwards():
@@ -189,6 +239,10 @@ def test_twins(shape, seed):
     (lambda: positions_from_lengths([[1]]), ValueError, r"lengths has shape \(1, 1\); expected \(S,\)"),
     (lambda: positions_from_lengths(5), ValueError, r"lengths has shape \(\)"),
     (lambda: positions_from_lengths([3, -1]), ValueError, "lengths has -1; .*np.diff"),
+    (lambda: positions_from_lengths(np.array([2**63], "u8")), ValueError, "lengths has 922337203685477580"),
+    (lambda: positions_from_lengths([2**62, 2**62]), ValueError, r"lengths has 4611686018427387904; .*2\^53"),
+    (lambda: positions_from_lengths([2**53] * 1024), MemoryError, None),
+    (lambda: clock([-1.0], axis=2**70), ValueError, "axis must be at most"),
     (lambda: clock([0.5, 0.9]), ValueError, r"log_gates has 0.5; expected numbers <= 0.*np.log\(gates\)"),
     (lambda: clock([-1, np.nan]), ValueError, "log_gates has nan; expected numbers <= 0$"),
     (lambda: clock(-1.0), ValueError, "log_gates is a single number"),

@@ -6,6 +6,7 @@ import pickle
 import mpmath
 import numpy as np
 import pytest
+from isas import each_isa
 from scipy.linalg import expm
 
 import pe
@@ -164,16 +165,45 @@ def test_names_that_are_no_layout(name, words):
 # Tables
 
 
-@pytest.mark.parametrize("position", [0, 1, -7, 2.5, 1023, 131071, 2**24 + 1, 2**40 + 1])
-def test_cache_against_mpmath(position):
-    """Exact sine and cosine of the exact product, but for one rounding of p*w."""
+@each_isa
+@pytest.mark.parametrize("position", [0, 1, -7, 2.5, 1023, 131071, 2**24 + 1, 2**40 + 1, 2**53])
+def test_cache_against_mpmath(position, isa):
+    """Sine and cosine of the exact product, wherever it is."""
     rope = Rope(64, amplitude=1.25)
     cos, sin = rope.cache([position])
-    with mpmath.workdps(50):
+    with mpmath.workdps(60):
         angles = [mpmath.mpf(position) * mpmath.mpf(w) for w in rope.freqs[0].tolist()]
         want = np.array([[float(1.25 * f(a)) for a in angles] for f in (mpmath.cos, mpmath.sin)])
-    tolerance = (np.abs(position) + 4) * 2.0**-53 * 1.25
-    np.testing.assert_allclose([cos[0], sin[0]], want, rtol=0, atol=tolerance)
+    np.testing.assert_allclose([cos[0], sin[0]], want, rtol=0, atol=1.25 * 3 * 2.0**-53)
+
+
+@each_isa
+@pytest.mark.parametrize("width", [2, 6, 32, 70, 2048])
+def test_cache_of_any_number_of_positions_and_planes(width, isa):
+    """A table of a row, of tasks of rows, and of rows that are held in another way."""
+    rope, p = Rope(width, 50.0, amplitude=0.75), np.arange(1500.0) / 3 - 100
+    whole = rope.cache(p)
+    for got, function in zip(whole, (np.cos, np.sin), strict=True):
+        assert got.flags.c_contiguous and got.dtype == np.float64
+        np.testing.assert_allclose(got, 0.75 * function(np.outer(p, rope.freqs)), rtol=0, atol=1e-13)
+    held = [(p[::-2], np.s_[::-2]), (p.astype(">f8"), np.s_[:]), (p[700], 700), (np.array(p[3]), 3),
+            (p.reshape(3, 5, 100).T, lambda a: a.reshape(3, 5, 100, -1).transpose(2, 1, 0, 3)),
+            (p.tolist(), np.s_[:]), (np.broadcast_to(p[7], (2, 3)), lambda a: np.tile(a[7], (2, 3, 1)))]
+    for positions, rows in held:
+        for got, table in zip(rope.cache(positions), whole, strict=True):
+            np.testing.assert_array_equal(got, rows(table) if callable(rows) else table[rows])
+    for kind in (np.int64, np.int8, ">i4", np.uint64, np.float32):
+        np.testing.assert_array_equal(rope.cache(np.arange(100).astype(kind)), rope.cache(100))
+
+
+@each_isa
+def test_cache_of_several_axes_is_that_of_their_sum(isa):
+    freqs = RNG.normal(size=(3, 40))
+    points = RNG.normal(size=(7, 2, 3)) * 50
+    for held in (points, points[:, ::-1], points.astype(">f8")):
+        got = Rope(80, freqs=freqs).cache(held)
+        for table, function in zip(got, (np.cos, np.sin), strict=True):
+            np.testing.assert_allclose(table, function(held @ freqs), rtol=0, atol=1e-13)
 
 
 def test_cache_shapes():

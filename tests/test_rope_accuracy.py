@@ -88,6 +88,16 @@ def test_scaled_frequencies(scaled, formula):
     assert (errors <= rope.error_bound(positions, np.float64)).all()
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("position", FAR)
+def test_tables_lie_under_the_bound(position, dtype):
+    rope, x = Rope(128, layout="half", amplitude=1.25), unit_planes(3, 128, dtype)
+    with mp.workdps(50):
+        want = turned_exactly(x, [position] * 3, [spectrum(128, 1e4)], 1.25)
+    got = pe.apply_rope(x, *rope.cache([position] * 3), layout="half").astype(np.float64)
+    assert np.abs(got - want).max() <= rope.error_bound(position, dtype)
+
+
 def test_several_axes_and_an_offset():
     with mp.workdps(50):
         w = spectrum(16, 1e4)

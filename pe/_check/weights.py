@@ -11,12 +11,13 @@ from .attention import attention
 STAGES = ("scores", "softcapped", "biased", "weights")
 
 
-def attention_weights(q, k, stage, keywords):
-    """Raise what attention would of q, k and its keywords, or what is wrong with stage."""
+def attention_weights(q, k, stage, *keywords):
+    """Return the arguments of the kernel, from q, k and the keywords of attention in its order."""
     if not isinstance(stage, str):
         raise TypeError(f"stage is {shown(stage)}; expected one of {', '.join(map(repr, STAGES))}")
     if stage not in STAGES:
         raise ValueError(f"stage is {shown(stage)}; expected one of {', '.join(map(repr, STAGES))}")
     k = values("k", k)
     nothing = np.broadcast_to(np.zeros(1, k.dtype), (*k.shape[:-1], 1))
-    attention(q, k, nothing, **keywords, return_lse=False, out=None, num_threads=None)
+    (q, k, _, options, _, _), _ = attention(q, k, nothing, *keywords, False, None, None)
+    return q, k, options, stage

@@ -102,14 +102,15 @@ def apply_rope(x: ArrayLike, cos: ArrayLike | None = None, sin: ArrayLike | None
     >>> bool(np.allclose(row, whole[:, :, 5:]))
     True
     """
-    if type(x) is _ndarray and x.ndim and freqs is rotary_dim is None:
+    if type(x) is _ndarray and x.ndim and rotary_dim is None:
         result: Any = NotImplemented
         if cos is sin is None:
-            plan = _quick_plan(x.shape[-1], rope, base, layout)
+            plan = (_quick_plan(x.shape[-1], rope, base, layout) if freqs is None
+                    else _given_plan(x.shape[-1], freqs, layout) if rope is base is None else None)
             if plan is not None:
                 points = (positions,) if len(plan[0]) == 1 else positions
                 result = _core.apply_rope(x, points, plan, inverse, out, num_threads)
-        elif (positions is rope is base is None
+        elif (positions is rope is base is freqs is None
               and type(cos) is type(sin) is _ndarray and cos.shape == sin.shape):
             half = int(canonical_layout(layout) == "half")
             result = _core.apply_rope_tables(x, cos, sin, half, inverse, out, num_threads)
@@ -188,6 +189,14 @@ def _quick_plan(width, rope, base, layout):
         return rope_plan(rope, width) if base is layout is None else None
     usual = (layout is None or type(layout) is str) and (base is None or type(base) in (int, float))
     return _check.plan_1d(width, base, layout, None) if usual and width and width % 2 == 0 else None
+
+
+def _given_plan(width, freqs, layout):
+    """Return the plan of frequencies that fit and do not rise, or None for the checks."""
+    numbers = type(freqs) is _ndarray and freqs.dtype == np.float64 and freqs.ndim == 1
+    if not (numbers and 0 < 2 * len(freqs) <= width and freqs[0] >= freqs[-1] and _is_usual(layout)):
+        return None
+    return freqs[None], int(layout == "half"), 1, 1.0, 0
 
 
 def _quick_plan_2d(width, base, layout):

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import operator
-from typing import Any
+from typing import Any, cast
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .. import _check
-from .._check.arrays import to_array
+from .. import _check, _core
 from .._keywords import explain_keywords
 from ..rope import Rope
+from ._plain import run
+from .attend import packed
 
 
 @explain_keywords
@@ -27,8 +26,8 @@ def attention_weights(q: ArrayLike, k: ArrayLike, *, scale: float | None = None,
                       stage: str = "weights") -> NDArray[Any]:
     """Return the weights by which `attention` means its values, or the scores on the way to them.
 
-    For looking at, not for computing with: M x N numbers a head are written out, in NumPy and in float64.
-    `attention` with the same keywords never forms them.
+    For looking at, not for computing with: M x N numbers a head are written out. `attention` with the same
+    keywords never forms them.
 
     Parameters
     ----------
@@ -48,7 +47,7 @@ q_positions, k_positions, kv_lengths
     Returns
     -------
     ndarray, shape (..., H, M, N), or (M, N) for one head
-        In the promotion of q and k.
+        In the promotion of q and k; 16-bit values are computed in float32 and rounded once.
 
     Raises
     ------
@@ -78,23 +77,13 @@ q_positions, k_positions, kv_lengths
            [-0.5,  0. , -inf],
            [-1. , -0.5,  0. ]])
     """
-    from .. import reference
-
-    keywords = {"scale": scale, "causal": causal, "window": window, "mask": mask, "bias": bias,
-                "alibi_slopes": alibi_slopes, "decay_rate": decay_rate, "clock": clock, "softcap": softcap,
-                "sinks": sinks, "segments": segments, "rope": rope, "q_positions": q_positions,
-                "k_positions": k_positions, "kv_lengths": kv_lengths}
-    _check.attention_weights(q, k, stage, keywords)
-    keywords = {name: _read(name, value) for name, value in keywords.items()}
-    with np.errstate(all="ignore"):
-        return reference.attention_weights(to_array("q", q), to_array("k", k), stage=stage, **keywords)
-
-
-def _read(name, value):
-    """Return what a caller gave `attention` as the arrays and numbers that the twin reads."""
-    if value is None or name in ("scale", "causal", "softcap", "rope"):
-        return value
-    if name == "window":
-        return value if isinstance(value, tuple | list) else min(operator.index(value), 2**62)
-    pair = isinstance(value, tuple) and name in ("clock", "segments")
-    return tuple(to_array(name, part) for part in value) if pair else to_array(name, value)
+    options = packed(q, scale, causal, window, mask, bias, alibi_slopes, decay_rate, clock, softcap, sinks,
+                     segments, rope, q_positions, k_positions, kv_lengths, False)
+    if options is not None:
+        result = _core.attention_weights(q, k, options, stage)
+        if result is not NotImplemented:
+            return cast("NDArray[Any]", result)
+    arguments = _check.attention_weights(q, k, stage, scale, causal, window, mask, bias, alibi_slopes,
+                                         decay_rate, clock, softcap, sinks, segments, rope, q_positions,
+                                         k_positions, kv_lengths)
+    return cast("NDArray[Any]", run(_core.attention_weights, arguments))

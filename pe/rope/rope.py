@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ..scaling import Scaling
     from .explain import Explanation
 
+_Tables: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 class Rope(Description):
     """A rotary position encoding: which planes of a head turn, and how fast.
@@ -181,7 +182,7 @@ class Rope(Description):
         return read(config, layer_type, layout, seq_len)
 
     @explain_keywords
-    def cache(self, positions: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def cache(self, positions: ArrayLike) -> _Tables:
         """Return the tables (cos, sin) of the angles at these positions, amplitude included.
 
         Parameters
@@ -193,7 +194,7 @@ class Rope(Description):
         Returns
         -------
         cos, sin : ndarray of float64, shape (..., L)
-            One entry for each plane. Angles are formed in float64; pass the tables to `pe.apply_rope`.
+            One entry for each plane, as exact as `apply` is at any position; pass them to `pe.apply_rope`.
 
         Examples
         --------
@@ -202,10 +203,12 @@ class Rope(Description):
         >>> cos.shape, sin.round(4).tolist()
         ((3, 2), [[0.0, 0.0], [0.8415, 0.01], [0.5985, 0.025]])
         """
+        tables = _core.rope_tables(positions, self._plan, False)
+        if tables is not NotImplemented:
+            return cast(_Tables, tables)
         if isinstance(positions, int | np.integer) and not isinstance(positions, bool):
             positions = np.arange(integer("positions", positions, 0))
-        angle = self._angles("positions", positions)
-        return self.amplitude * np.cos(angle), self.amplitude * np.sin(angle)
+        return self._tables("positions", positions)
 
     @explain_keywords
     def apply(self, x: ArrayLike, positions: ArrayLike, *, inverse: bool = False,
@@ -329,13 +332,13 @@ class Rope(Description):
         ----------
         Su et al., RoFormer (2021), arXiv:2104.09864, equation 15.
         """
-        angle = self._angles("position", position)
+        cos, sin = self._tables("position", position)
         first, second = self._pairs()
-        matrix = np.zeros((*angle.shape[:-1], self.dim, self.dim))
+        matrix = np.zeros((*cos.shape[:-1], self.dim, self.dim))
         matrix[..., range(self.dim), range(self.dim)] = 1.0
-        matrix[..., first, first] = matrix[..., second, second] = self.amplitude * np.cos(angle)
-        matrix[..., second, first] = self.amplitude * np.sin(angle)
-        matrix[..., first, second] = -matrix[..., second, first]
+        matrix[..., first, first] = matrix[..., second, second] = cos
+        matrix[..., second, first] = sin
+        matrix[..., first, second] = -sin
         return matrix
 
     def generator(self) -> NDArray[np.float64]:
@@ -416,7 +419,7 @@ class Rope(Description):
         Returns
         -------
         float64, or ndarray of float64
-            Of `pe.apply_rope` with positions. Tables of `cache` round the angle itself, another |p w| 2^-53.
+            Of `pe.apply_rope` with positions, or with tables of `cache`.
 
         Raises
         ------
@@ -433,17 +436,15 @@ class Rope(Description):
 
         return error_bound(self, position, dtype)
 
-    def _angles(self, name: str, positions: ArrayLike) -> NDArray[np.float64]:
+    def _tables(self, name: str, positions: ArrayLike) -> _Tables:
         from .._check.positions import numbers
+        from ..ops._plain import run
 
-        p = numbers(name, positions).astype(np.float64)
-        n_axes = len(self.freqs)
-        if n_axes == 1:
-            return p[..., None] * self.freqs[0]
-        if p.ndim == 0 or p.shape[-1] != n_axes:
+        p, n_axes = numbers(name, positions), len(self.freqs)
+        if n_axes > 1 and (p.ndim == 0 or p.shape[-1] != n_axes):
             raise ValueError(f"{name} must have shape (..., {n_axes}), one coordinate for each axis of "
                              f"freqs; got shape {p.shape}")
-        return p @ self.freqs
+        return cast(_Tables, run(_core.rope_tables, (p, self._plan, False)))
 
     def _pairs(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Return the first and the second coordinate of every plane."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
 from .._keywords import explain_keywords
-from .._scalars import integer
+from .._scalars import integer, positive
 from .rope import Rope
 
 
@@ -51,4 +53,7 @@ def build_rope_cache(seq_len: int, head_dim: int, base: float = 10000.0
     width, rows = integer("head_dim", head_dim, 1), integer("seq_len", seq_len, 0)
     if width % 2:
         raise ValueError(f"head_dim must be even, planes are pairs of coordinates; got {width}")
-    return Rope(width, base).cache(rows)
+    return _rope(width, positive("base", base)).cache(rows)
+
+
+_rope = lru_cache(maxsize=64)(Rope)
