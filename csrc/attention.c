@@ -26,6 +26,8 @@
 #define FAR_KEYS 16 /* keys a step for one of them in a long cache: both streams are foreseen if K and V take turns
                       * often; turns within longer steps, V a step behind K, were a third slower */
 #define FAR_TILE (8 << 10) /* bytes of K a step for several: fewer steps, but rows of 512 bytes lost a fifth at 64 */
+#define FAR_PAGE (4 << 10) /* the same for any number where rows are asked for across (decode.c); twice as much of
+                            * 16-bit values for several, which take longer to compute than to read */
 
 /* Asks for the rows of the tile after this one: without, DRAM latency takes a third of the speed at T = 16384. */
 static void prefetch_rows(const char *rows, ptrdiff_t n, ptrdiff_t stride, ptrdiff_t bytes) {
@@ -47,6 +49,7 @@ static char *take(cutter_t *c, ptrdiff_t bytes) {
 }
 
 static ptrdiff_t most(ptrdiff_t a, ptrdiff_t b) { return a > b ? a : b; }
+static ptrdiff_t least(ptrdiff_t a, ptrdiff_t b) { return a < b ? a : b; }
 
 /* cuts the scratch of a task, and returns its size */
 static ptrdiff_t cut_scratch(const pe_attention_job *job, char *base, pe_attention_scratch *w, pe_query_tile *tiles) {
@@ -59,7 +62,6 @@ static ptrdiff_t cut_scratch(const pe_attention_job *job, char *base, pe_attenti
     w->pairs = job->pairs ? take(at, KEYS / 2 * p->V * z) : NULL;
     w->scores = take(at, KEYS * PE_LANE_BYTES);
     w->near = take(at, KEYS * z);
-    w->few_out = job->few ? take(at, FEW * p->V * z) : NULL;
     w->shown = p->stage == PE_RESULT ? NULL : take(at, KEYS * PE_LANE_BYTES);
     if (p->bias.data) {
         w->bias_rows = take(at, KEYS * PE_LANE_BYTES);
@@ -71,10 +73,10 @@ static ptrdiff_t cut_scratch(const pe_attention_job *job, char *base, pe_attenti
     }
     for (int i = 0; i < job->tiles; i++) {
         pe_query_tile *t = &tiles[i];
-        t->q = take(at, most(p->D, 1) * PE_LANE_BYTES);
+        t->q = take(at, most(p->D, 1) * (job->few ? FEW * z : PE_LANE_BYTES));
         t->reference = take(at, PE_LANE_BYTES);
         t->sum = take(at, PE_LANE_BYTES);
-        t->out = take(at, p->V * PE_LANE_BYTES);
+        t->out = take(at, p->V * (job->few ? FEW * z : PE_LANE_BYTES));
         t->factor = take(at, PE_LANE_BYTES);
         t->slope = take(at, (job->few ? FEW : 1) * PE_LANE_BYTES);
         t->rate = take(at, (job->few ? FEW : 1) * PE_LANE_BYTES);
@@ -149,8 +151,8 @@ static void open_task(const pe_attention_job *job, ptrdiff_t task, void *scratch
         tile->order = pe_query_order(p, &job->order, at->b, at->h);
         if (partial) point_at_partial(job, tile, at->head, at->block, at->part);
         pe_load_queries(job, at->b, at->h, tile, &at->w);
-        at->t_low = fmin(at->t_low, tile->t_low);
-        at->t_high = fmax(at->t_high, tile->t_high);
+        if (tile->t_low < at->t_low) at->t_low = tile->t_low;
+        if (tile->t_high > at->t_high) at->t_high = tile->t_high;
         at->n_tiles++;
     }
 }
@@ -230,8 +232,6 @@ static void attention_task(const void *context, ptrdiff_t task, void *scratch) {
 
     for (int i = 0; i < at.n_tiles; i++)
         if (at.tiles[i].fresh) memset(at.tiles[i].out, 0, (size_t)(p->V * PE_LANE_BYTES));
-    if (job->few && at.n_tiles && job->parts > 1)
-        job->k->transpose(at.tiles->used, p->V, 1, NULL, at.w.few_out, p->V, at.tiles->out, job->k->lanes);
     if (job->parts > 1) return;
     for (int i = 0; i < at.n_tiles; i++) {
         double unused[PE_MAX_LANES];
@@ -244,6 +244,22 @@ static void attention_task(const void *context, ptrdiff_t task, void *scratch) {
     if (p->stage == PE_WEIGHTS) show(job, &at);
 }
 
+/* Of few queries: their rows of all parts, weighed like values. */
+static void merge_rows(const pe_attention_job *job, pe_query_tile *tile, const char *shares, char *out,
+                       const pe_attention_scratch *w) {
+    const ptrdiff_t z = job->k->size, row = job->p->V * z;
+    const uint64_t every = ~(uint64_t)0;
+    pe_few_rows parts = {.dtype = z == 8 ? PE_F64 : PE_F32, .n = job->parts, .width = job->p->V,
+                         .stride = job->sums_bytes, .at = tile->out};
+    memset(out, 0, (size_t)(tile->used * row));
+    for (int r = 0; r < tile->used; r++, parts.at += row) {
+        for (ptrdiff_t i = 0; i < job->parts; i++)
+            memcpy(w->scores + i * z, shares + i * PE_LANE_BYTES + r * z, (size_t)z);
+        job->k->weigh(1, &parts, w->scores, &every, out + r * row);
+    }
+    tile->out = out;
+}
+
 static void merge_task(const void *context, ptrdiff_t task, void *scratch) {
     const pe_attention_job *job = context;
     const pe_attention_params *p = job->p;
@@ -254,8 +270,8 @@ static void merge_task(const void *context, ptrdiff_t task, void *scratch) {
     const ptrdiff_t block = task % job->blocks, head = task / job->blocks;
     set_tile(job, tile, block * k->lanes);
     tile->order = pe_query_order(p, &job->order, head / job->heads, head % job->heads);
+    char *shares = (char *)scratch + measured, *out = tile->out;
     point_at_partial(job, tile, head, block, 0);
-    char *shares = (char *)scratch + measured;
     k->merge(job->parts, tile->vectors, tile->reference, tile->sum, job->sums_bytes, shares);
     if (p->stage == PE_WEIGHTS) {
         double unused[PE_MAX_LANES];
@@ -263,8 +279,17 @@ static void merge_task(const void *context, ptrdiff_t task, void *scratch) {
         memcpy(tile->sum, tile->factor, PE_LANE_BYTES);
         return;
     }
-    k->add_parts(job->parts, p->V, tile->vectors, shares, tile->out, job->sums_bytes);
+    if (job->few) merge_rows(job, tile, shares, out, &w);
+    else k->add_parts(job->parts, p->V, tile->vectors, shares, tile->out, job->sums_bytes);
     pe_store_queries(job, head / job->heads, head % job->heads, tile, &w);
+}
+
+/* keys a step of few queries against a long cache */
+static ptrdiff_t far_keys(const pe_attention_job *job) {
+    const ptrdiff_t row = most(job->k_bytes, 1);
+    const ptrdiff_t pages = job->rows > 1 && pe_itemsize(job->dtype) == 2 ? 2 : 1;
+    if (job->k->across) return most(8, pages * FAR_PAGE / row / 8 * 8);
+    return job->rows == 1 ? FAR_KEYS : most(FAR_KEYS, FAR_TILE / row / 16 * 16);
 }
 
 pe_status pe_attention(const pe_attention_params *p) {
@@ -294,10 +319,10 @@ pe_status pe_attention(const pe_attention_params *p) {
     job.k_bytes = p->D * pe_itemsize(job.dtype);
     job.v_bytes = p->V * pe_itemsize(job.dtype);
     job.far = p->N * (job.k_bytes + job.v_bytes) > FAR_BYTES;
-    const ptrdiff_t far_keys = job.rows == 1 ? FAR_KEYS : most(FAR_KEYS, FAR_TILE / most(job.k_bytes, 1) / 16 * 16);
     job.tile_keys = job.few && job.k->lanes < KEYS ? job.k->lanes : KEYS;
-    if (job.few && job.far && far_keys < job.tile_keys) job.tile_keys = (int)far_keys;
-    job.sums_bytes = (p->V + 2) * PE_LANE_BYTES;
+    if (job.few && job.far) job.tile_keys = (int)least(job.tile_keys, far_keys(&job));
+    const ptrdiff_t few_bytes = (job.rows * p->V * job.k->size + 63) / 64 * 64;
+    job.sums_bytes = 2 * PE_LANE_BYTES + (job.few ? few_bytes : p->V * PE_LANE_BYTES);
 
     const ptrdiff_t query_tiles = (job.rows + job.k->lanes - 1) / job.k->lanes;
     job.tiles = 1;

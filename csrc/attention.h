@@ -30,7 +30,7 @@ typedef struct {
     ptrdiff_t k_bytes, v_bytes; /* of a row */
     pe_order order;             /* in which queries and keys are walked */
     char *partial;              /* parts > 1: sums of every part */
-    ptrdiff_t sums_bytes;       /* of one tile: reference, sum, out^T */
+    ptrdiff_t sums_bytes;       /* of one tile: reference, sum, out */
 } pe_attention_job;
 
 /* One query tile of a task: `used` queries, the heads of a group side by side. */
@@ -41,8 +41,8 @@ typedef struct {
     bool fresh, sorted; /* out holds nothing yet; no t falls from a lane to the next */
     double t_low, t_high;
     int64_t segment_low, segment_high;
-    /* (D, lanes) and (V, lanes); with few queries (used, D) and (used, V) while keys are walked; q of pairs (D / 2,
-     * lanes), and then the factor of its scores in every lane; for weights, each lane's share of its sum */
+    /* (D, lanes) and (V, lanes); with few queries (used, D) and (used, V); q of pairs (D / 2, lanes), and then the
+     * factor of its scores in every lane; for weights, each lane's share of its sum */
     char *q, *out, *scale;
     char *reference, *sum, *factor; /* one real a lane */
     char *slope, *rate; /* one real a lane, in the job's units; with few queries a row of equal lanes each */
@@ -64,7 +64,7 @@ typedef struct {
 } pe_key_tile;
 
 typedef struct {
-    char *rows, *values, *pairs, *scores, *near, *bias_rows, *bias, *cos, *sin, *few_out, *shown;
+    char *rows, *values, *pairs, *scores, *near, *bias_rows, *bias, *cos, *sin, *shown;
 } pe_attention_scratch;
 
 /* What is visible: a word a key with a bit a lane (prefill), a word a query with a bit a key (decode). */
@@ -76,7 +76,7 @@ typedef struct {
 /* where batch `index` (all its axes in one) begins in a view */
 static inline ptrdiff_t pe_batch_offset(const pe_attention_params *p, ptrdiff_t index, const pe_view *v) {
     ptrdiff_t at = 0;
-    for (int i = p->batch_ndim - 1; v->data && i >= 0; i--) {
+    for (int i = p->batch_ndim - 1; v->data && index && i >= 0; i--) { /* a division takes its time */
         at += index % p->batch[i] * v->stride[i];
         index /= p->batch[i];
     }
@@ -108,7 +108,7 @@ static inline void pe_set_real(const pe_real_kernels *k, char *reals, ptrdiff_t 
 
 /* the key head that query heads of `head` read */
 static inline ptrdiff_t pe_key_head(const pe_attention_job *job, ptrdiff_t head) {
-    return head / (job->heads / job->p->K);
+    return job->heads == job->p->K ? head : head / (job->heads / job->p->K);
 }
 
 /* What positions say of a whole tile, without looking at single keys. */

@@ -17,19 +17,13 @@
 #endif
 #define APART static __attribute__((noinline))
 
-/* From a row to the one that is asked for while it is read, into L2, since few requests fit between that and L1. One
- * query reads rows in their order, which the processor foresees by itself; asking as well costs a tenth of the speed.
- * Several read faster than it foresees: without asking, half the speed from memory; asking for the other stream's next
- * rows, 0.8. */
-#define AHEAD (12 << 10)
-static ptrdiff_t FN(ahead)(pe_dtype dtype, int rows, ptrdiff_t n, ptrdiff_t stride) {
-    const ptrdiff_t bytes = n * pe_itemsize(dtype);
-    return rows == 1 && stride == bytes ? 0 : (AHEAD / (bytes + 1) + 1) * stride;
+/* Asks for n values of a row that will be read soon, into L2: few requests fit between that and L1. */
+INLINE void FN(ask)(pe_dtype dtype, const char *row, ptrdiff_t n) {
+    for (ptrdiff_t at = 0; at < n * pe_itemsize(dtype); at += 64) __builtin_prefetch(row + at, 0, 2);
 }
 
-INLINE void FN(ask)(const char *row, ptrdiff_t bytes) {
-    for (ptrdiff_t at = 0; at < bytes; at += 64) __builtin_prefetch(row + at, 0, 2);
-}
+/* Where registers are as few as 16: keys share the loads of q, and a value that serves one row gets none of its own. */
+#define SHORT (COLUMNS == 2)
 
 /* ---- scores ---- */
 
@@ -61,6 +55,28 @@ INLINE void FN(dot_key)(pe_dtype dtype, int rows, ptrdiff_t d, const char *k, co
     }
 }
 
+/* The same for n keys at once, which load q once: the processor loads no more vectors than it multiplies. */
+INLINE void FN(dot_keys)(pe_dtype dtype, int rows, int n, ptrdiff_t d, const char *const *k, const REAL *q, V *part,
+                         int step) {
+    V sum[4][4];
+    for (int r = 0; r < rows; r++)
+        for (int i = 0; i < n; i++) sum[r][i] = v(zero)();
+    for (ptrdiff_t c = 0; c + W <= d; c += W) {
+        V key[4];
+        for (int i = 0; i < n; i++) {
+            key[i] = FN(widen)(dtype, k[i] + c * pe_itemsize(dtype));
+            if (rows > 1) v(keep)(&key[i]);
+        }
+        for (int r = 0; r < rows; r++) {
+            V row = v(load)(q + r * d + c);
+            v(pin)(&row);
+            for (int i = 0; i < n; i++) sum[r][i] = v(fma)(key[i], row, sum[r][i]);
+        }
+    }
+    for (int r = 0; r < rows; r++)
+        for (int i = 0; i < n; i++) part[r * step + i] = sum[r][i];
+}
+
 /* What the last d - c channels, too few for a vector, add to a block's scores. */
 APART V FN(dot_tail)(pe_dtype dtype, int rows, int keys, ptrdiff_t left, ptrdiff_t c, ptrdiff_t d,
                      const char *k, ptrdiff_t k_stride, const REAL *q) {
@@ -81,56 +97,65 @@ INLINE void FN(dot_block)(pe_dtype dtype, int rows, ptrdiff_t left, ptrdiff_t d,
     const int keys = BLOCK_KEYS(rows);
     V part[W];
     REAL sum[W];
-    for (int i = rows == 1 ? 0 : rows * keys; i < W; i++) part[i] = v(zero)();
-#define KEY(i) FN(dot_key)(dtype, rows, d, k + ((i) < left ? (i) : left - 1) * k_stride, q, part + (i), keys)
-    if (rows == 1)
-        for (int i = 0; i < keys && i < left; i++) KEY(i);
+    for (int i = rows == 1 && !SHORT ? 0 : rows * keys; i < W; i++) part[i] = v(zero)();
+#define AT(i) (k + ((i) < left ? (i) : left - 1) * k_stride)
+#define ONE(i) FN(dot_key)(dtype, rows, d, AT(i), q, part + (i), keys)
+#define MANY(i, n, ...) FN(dot_keys)(dtype, rows, n, d, (const char *[]){__VA_ARGS__}, q, part + (i), keys)
+    if (SHORT && keys > 1)
+        for (int i = 0; i < keys; i += rows > 2 ? 2 : 4) {
+            if (rows > 2 || keys == 2) MANY(i, 2, AT(i), AT(i + 1));
+            else MANY(i, 4, AT(i), AT(i + 1), AT(i + 2), AT(i + 3));
+        }
+    else if (rows == 1)
+        for (int i = 0; i < keys && i < left; i++) ONE(i);
     else /* by hand: in a loop all sums would pass through memory */
         for (int i = 0; i < keys; i += 4) {
-            KEY(i);
-            if (keys > 1) KEY(i + 1);
-            if (keys > 2) KEY(i + 2), KEY(i + 3);
+            ONE(i);
+            if (keys > 1) ONE(i + 1);
+            if (keys > 2) ONE(i + 2), ONE(i + 3);
         }
-#undef KEY
+#undef AT
+#undef ONE
+#undef MANY
     V total = v(totals)(part);
     const ptrdiff_t whole = d / W * W;
     if (whole < d) total = v(add)(total, FN(dot_tail)(dtype, rows, keys, left, whole, d, k, k_stride, q));
-    v(store)(sum, total);
-    for (int r = 0; r < rows; r++) memcpy(scores + r * LANES, sum + r * keys, (size_t)keys * sizeof(REAL));
+    if (rows == 1) v(store)(scores, total); /* W keys */
+    else v(store)(sum, total);
+    for (int r = 0; rows > 1 && r < rows; r++) memcpy(scores + r * LANES, sum + r * keys, (size_t)keys * sizeof(REAL));
 }
 
-/* Four vectors a row are so common that they have a loop without counting, a fifth faster; but not for one row on a
- * short tile, which means a cache in memory (attention.c): its loads would overtake each other on their way. */
-INLINE void FN(dot_rows)(pe_dtype dtype, int rows, ptrdiff_t ahead, ptrdiff_t keys, ptrdiff_t d, const char *k,
-                         ptrdiff_t k_stride, const REAL *q, REAL *scores) {
+/* Rows of 64 are so common that they have a loop without counting, a fifth faster; but not where one query reads a
+ * cache in memory unasked (a short tile): its loads would overtake each other on their way. */
+#define COMMON 64
+INLINE void FN(dot_rows)(pe_dtype dtype, int rows, const pe_few_rows *k, bool ask, const REAL *q, REAL *scores) {
     const int step = BLOCK_KEYS(rows);
-    for (ptrdiff_t j = 0; j < keys; j += step, k += step * k_stride) {
-        for (int i = 0; ahead && i < step; i++) FN(ask)(k + i * k_stride + ahead, d * pe_itemsize(dtype));
-        if (d == 4 * W && (rows > 1 || keys > 16))
-            FN(dot_block)(dtype, rows, keys - j, 4 * W, k, k_stride, q, scores + j);
+    const ptrdiff_t keys = k->n, d = k->width, stride = k->stride;
+    const char *at = k->at, *next = ask ? k->next : NULL;
+    for (ptrdiff_t j = 0; j < keys; j += step, at += step * stride) {
+        for (int i = 0; next && i < step; i++) FN(ask)(dtype, next + (j + i) * k->next_stride, d);
+        if (d == COMMON && (SHORT || rows > 1 || keys > 16))
+            FN(dot_block)(dtype, rows, keys - j, COMMON, at, stride, q, scores + j);
         else
-            FN(dot_block)(dtype, rows, keys - j, d, k, k_stride, q, scores + j);
+            FN(dot_block)(dtype, rows, keys - j, d, at, stride, q, scores + j);
     }
 }
 
-typedef void FN(dot_t)(ptrdiff_t, ptrdiff_t, ptrdiff_t, const char *, ptrdiff_t, const REAL *, REAL *);
+typedef void FN(dot_t)(const pe_few_rows *, bool, const REAL *, REAL *);
 #define DOT(rows, dtype)                                                                                              \
-    APART void FN(dot_##rows##_##dtype)(ptrdiff_t ahead, ptrdiff_t keys, ptrdiff_t d, const char *k,                  \
-                                        ptrdiff_t k_stride, const REAL *q, REAL *scores) {                            \
-        FN(dot_rows)(dtype, rows, ahead, keys, d, k, k_stride, q, scores);                                            \
+    APART void FN(dot_##rows##_##dtype)(const pe_few_rows *k, bool ask, const REAL *q, REAL *scores) {                \
+        FN(dot_rows)(dtype, rows, k, ask, q, scores);                                                                 \
     }
 EACH_KIND(DOT)
 #undef DOT
 
-static void FN(dots)(pe_dtype dtype, int rows, ptrdiff_t keys, ptrdiff_t d, const char *k, ptrdiff_t k_stride,
-                     const void *q, void *scores) {
+static void FN(dots)(int rows, const pe_few_rows *k, const void *q, void *scores) {
 #define DOT(rows, dtype) [dtype][rows - 1] = FN(dot_##rows##_##dtype),
     static FN(dot_t) *const dot[][MOST_ROWS] = {EACH_KIND(DOT)};
 #undef DOT
-    ptrdiff_t ahead = FN(ahead)(dtype, rows, d, k_stride);
-    for (int r = 0, n; r < rows; r += n, ahead = 0) { /* the first rows bring the keys */
+    for (int r = 0, n; r < rows; r += n) {
         n = rows - r < MOST_ROWS ? rows - r : MOST_ROWS;
-        dot[dtype][n - 1](ahead, keys, d, k, k_stride, (const REAL *)q + r * d, (REAL *)scores + r * LANES);
+        dot[k->dtype][n - 1](k, r == 0, (const REAL *)q + r * k->width, (REAL *)scores + r * LANES);
     }
 }
 
@@ -144,8 +169,11 @@ static bool FN(softmax_row)(int n, REAL *score, REAL *reference, REAL *sum, REAL
         REAL lanes[W], largest = -(REAL)INFINITY;
         v(store)(lanes, most);
         for (int i = 0; i < W; i++) largest = lanes[i] > largest ? lanes[i] : largest;
-        v(store)(lanes, v(exp2)(v(set1)(*reference - largest)));
-        *factor = lanes[0];
+        *factor = 0;
+        if (*reference > -(REAL)INFINITY) {
+            v(store)(lanes, v(exp2)(v(set1)(*reference - largest)));
+            *factor = lanes[0];
+        }
         *sum *= *factor;
         *reference = largest;
     }
@@ -170,79 +198,90 @@ static void FN(softmax_rows)(int rows, int n, ptrdiff_t width, void *scores, voi
 
 /* ---- values ---- */
 
-/* `wide` vectors of `rows` rows of out, over all keys; hidden keys are passed over, not multiplied by 0 */
-INLINE void FN(weigh_block)(pe_dtype dtype, int rows, int wide, int tail, ptrdiff_t ahead, ptrdiff_t keys,
-                            const char *v_at, ptrdiff_t v_stride, const REAL *weight, const uint64_t *visible,
-                            REAL *out, ptrdiff_t width) {
-    const ptrdiff_t z = pe_itemsize(dtype);
+/* `wide` vectors of `rows` rows of out from channel c on; keys that are hidden, unless every one is visible, are passed
+ * over, not multiplied by 0 */
+INLINE void FN(weigh_keys)(pe_dtype dtype, bool every, int rows, int wide, int tail, ptrdiff_t c,
+                           const pe_few_rows *v_rows, bool ask, const REAL *weight, const uint64_t *visible,
+                           REAL *out) {
+    const ptrdiff_t z = pe_itemsize(dtype), keys = v_rows->n, stride = v_rows->stride, width = v_rows->width;
+    const char *at = v_rows->at + c * z, *next = ask ? v_rows->next : NULL;
     V sum[4][8];
-    uint64_t all = ~(uint64_t)0;
-    for (int r = 0; r < rows; r++) {
-        all &= visible[r];
+    for (int r = 0; r < rows; r++)
         for (int i = 0; i < wide; i++) sum[r][i] = v(zero)();
-    }
-    for (ptrdiff_t j = 0; j < keys; j++, v_at += v_stride) {
+    for (ptrdiff_t j = 0; j < keys; j++, at += stride) {
         V value[8];
-        if (ahead) FN(ask)(v_at + ahead, (tail ? tail : wide * W) * z);
-        for (int i = 0; i < wide; i++) {
-            value[i] = tail ? FN(widen_n)(dtype, v_at + i * W * z, tail) : FN(widen)(dtype, v_at + i * W * z);
+        if (next) FN(ask)(dtype, next + j * v_rows->next_stride + c * z, tail ? tail : wide * W);
+        for (int i = 0; i < wide && !(SHORT && rows == 1); i++) {
+            value[i] = FN(get)(dtype, at + i * W * z, tail ? tail : W);
             v(keep)(&value[i]);
         }
-        const bool each = all >> j & 1;
         for (int r = 0; r < rows; r++) {
-            if (!each && !(visible[r] >> j & 1)) continue;
+            if (!every && !(visible[r] >> j & 1)) continue;
             V w = v(set1)(weight[r * LANES + j]);
             v(pin)(&w);
-            for (int i = 0; i < wide; i++) sum[r][i] = v(fma)(w, value[i], sum[r][i]);
+            for (int i = 0; i < wide; i++) {
+                const V x = SHORT && rows == 1 ? FN(get)(dtype, at + i * W * z, tail ? tail : W) : value[i];
+                sum[r][i] = v(fma)(w, x, sum[r][i]);
+                if (SHORT && rows == 1) v(keep)(&sum[r][i]); /* one value after the other */
+            }
         }
     }
     for (int r = 0; r < rows; r++)
         for (int i = 0; i < wide; i++) {
-            REAL *to = out + r * width + i * W;
+            REAL *to = out + r * width + c + i * W;
             if (tail) v(store_n)(to, v(add)(v(load_n)(to, tail), sum[r][i]), tail);
             else v(store)(to, v(add)(v(load)(to), sum[r][i]));
         }
 }
 
-INLINE void FN(weigh_rows)(pe_dtype dtype, int rows, ptrdiff_t ahead, ptrdiff_t keys, ptrdiff_t width,
-                           const char *v_rows, ptrdiff_t v_stride, const REAL *weights, const uint64_t *visible,
-                           REAL *out) {
-    const ptrdiff_t z = pe_itemsize(dtype);
+INLINE void FN(weigh_rows)(pe_dtype dtype, int rows, const pe_few_rows *v_rows, bool ask, const REAL *weights,
+                           const uint64_t *visible, REAL *out) {
+    const ptrdiff_t width = v_rows->width;
     ptrdiff_t c = 0;
+    uint64_t hidden = 0;
+    for (int r = 0; r < rows; r++) hidden |= ~visible[r] << (64 - v_rows->n);
+    /* at once: between the rows of one query, memory would be a quarter slower */
+    for (ptrdiff_t j = 0; SHORT && rows == 1 && ask && v_rows->next && j < v_rows->n; j++)
+        FN(ask)(dtype, v_rows->next + j * v_rows->next_stride, width);
+    ask = ask && !(SHORT && rows == 1);
 #define WEIGH(wide, tail)                                                                                             \
-    FN(weigh_block)(dtype, rows, wide, tail, ahead, keys, v_rows + c * z, v_stride, weights, visible, out + c, width)
-    if (rows == 1)
-        for (; c + 8 * W <= width; c += 8 * W) WEIGH(8, 0);
-    if (rows <= 2 || COLUMNS == 4)
-        for (; c + 4 * W <= width; c += 4 * W) WEIGH(4, 0);
-    else
-        for (; c + 2 * W <= width; c += 2 * W) WEIGH(2, 0);
-    for (; c + W <= width; c += W) WEIGH(1, 0);
-    if (c < width) WEIGH(1, TAIL(width, W));
+    if (hidden) FN(weigh_keys)(dtype, false, rows, wide, tail, c, v_rows, ask, weights, visible, out);                \
+    else FN(weigh_keys)(dtype, true, rows, wide, tail, c, v_rows, ask, weights, visible, out)
+#define EACH(wide)                                                                                                    \
+    for (; c + wide * W <= width; c += wide * W) {                                                                    \
+        WEIGH(wide, 0);                                                                                               \
+    }
+    if (rows == 1) EACH(8)
+    if (rows <= 2 || COLUMNS == 4) EACH(4)
+    else {
+        EACH(3)
+        EACH(2)
+    }
+    EACH(1)
+    if (c < width) {
+        WEIGH(1, TAIL(width, W));
+    }
+#undef EACH
 #undef WEIGH
 }
 
-typedef void FN(weigh_t)(ptrdiff_t, ptrdiff_t, ptrdiff_t, const char *, ptrdiff_t, const REAL *, const uint64_t *,
-                         REAL *);
+typedef void FN(weigh_t)(const pe_few_rows *, bool, const REAL *, const uint64_t *, REAL *);
 #define WEIGH(rows, dtype)                                                                                            \
-    APART void FN(weigh_##rows##_##dtype)(ptrdiff_t ahead, ptrdiff_t keys, ptrdiff_t width, const char *v_rows,       \
-                                          ptrdiff_t v_stride, const REAL *weights, const uint64_t *visible,           \
-                                          REAL *out) {                                                                \
-        FN(weigh_rows)(dtype, rows, ahead, keys, width, v_rows, v_stride, weights, visible, out);                     \
+    APART void FN(weigh_##rows##_##dtype)(const pe_few_rows *v_rows, bool ask, const REAL *weights,                   \
+                                          const uint64_t *visible, REAL *out) {                                       \
+        FN(weigh_rows)(dtype, rows, v_rows, ask, weights, visible, out);                                              \
     }
 EACH_KIND(WEIGH)
 #undef WEIGH
 
-static void FN(weigh)(pe_dtype dtype, int rows, ptrdiff_t keys, ptrdiff_t width, const char *v_rows,
-                      ptrdiff_t v_stride, const void *weights, const uint64_t *visible, void *out) {
+static void FN(weigh)(int rows, const pe_few_rows *v_rows, const void *weights, const uint64_t *visible, void *out) {
 #define WEIGH(rows, dtype) [dtype][rows - 1] = FN(weigh_##rows##_##dtype),
     static FN(weigh_t) *const weigh[][MOST_ROWS] = {EACH_KIND(WEIGH)};
 #undef WEIGH
-    ptrdiff_t ahead = FN(ahead)(dtype, rows, width, v_stride);
-    for (int r = 0, n; r < rows; r += n, ahead = 0) {
+    for (int r = 0, n; r < rows; r += n) {
         n = rows - r < MOST_ROWS ? rows - r : MOST_ROWS;
-        weigh[dtype][n - 1](ahead, keys, width, v_rows, v_stride, (const REAL *)weights + r * LANES, visible + r,
-                            (REAL *)out + r * width);
+        weigh[v_rows->dtype][n - 1](v_rows, r == 0, (const REAL *)weights + r * LANES, visible + r,
+                                    (REAL *)out + r * v_rows->width);
     }
 }
 
@@ -250,3 +289,5 @@ static void FN(weigh)(pe_dtype dtype, int rows, ptrdiff_t keys, ptrdiff_t width,
 #undef EACH_COUNT
 #undef APART
 #undef MOST_ROWS
+#undef SHORT
+#undef COMMON

@@ -64,10 +64,20 @@ typedef struct {
     char *out;
 } pe_biased;
 
+/* n rows of K or V, reals or 16-bit values, that few queries read, and rows that are asked for meanwhile, as many and
+ * as wide, since they will be read soon; next NULL: none. */
+typedef struct {
+    pe_dtype dtype;
+    ptrdiff_t n, width, stride;
+    const char *at, *next;
+    ptrdiff_t next_stride;
+} pe_few_rows;
+
 typedef struct {
     ptrdiff_t size;  /* bytes of one real */
     int lanes;       /* of a tile */
     int width;       /* lanes of one vector */
+    bool across;     /* few queries: which rows to ask for, see decode.c */
 
     /* ---- rows ---- */
 
@@ -141,15 +151,13 @@ typedef struct {
 
     /* ---- few queries: rows of reals, one of `lanes` scores a query ---- */
 
-    /* scores[r][j] = q[r] . k[j], q (rows, d); k is of the given dtype, reals or 16-bit values */
-    void (*dots)(pe_dtype dtype, int rows, ptrdiff_t keys, ptrdiff_t d, const char *k, ptrdiff_t k_stride,
-                 const void *q, void *scores);
+    /* scores[r][j] = q[r] . k[j], q (rows, d) */
+    void (*dots)(int rows, const pe_few_rows *k, const void *q, void *scores);
     /* softmax along each row's first n vectors, reference and sum one real a row; out (rows, width) shrinks when its
      * reference moves */
     void (*softmax_rows)(int rows, int n, ptrdiff_t width, void *scores, void *reference, void *sum, void *out);
-    /* out[r] += sum_j weights[r][j] * v[j] over the keys whose bit is set in visible[r]; v like k */
-    void (*weigh)(pe_dtype dtype, int rows, ptrdiff_t keys, ptrdiff_t width, const char *v, ptrdiff_t v_stride,
-                  const void *weights, const uint64_t *visible, void *out);
+    /* out[r] += sum_j weights[r][j] * v[j] over the keys whose bit is set in visible[r]; at most 64 */
+    void (*weigh)(int rows, const pe_few_rows *v, const void *weights, const uint64_t *visible, void *out);
 
     /* ---- retention: rows of `lanes` reals ---- */
 

@@ -173,6 +173,20 @@ static bool read_operands(PyObject *const *a, pe_attention_params *p) {
            view_of(a[2], p, (const ptrdiff_t[]){p->K, p->N, p->V}, 3, &p->v);
 }
 
+/* Nothing is given yet, and a view that is not has no steps. All of every view would be 17 KB, the work of a head of a
+ * small call. */
+static void clear_options(pe_attention_params *p) {
+    pe_view *const views[] = {&p->lse, &p->mask, &p->bias, &p->t, &p->s, &p->slope, &p->rate, &p->q_clock, &p->k_clock,
+                              &p->sinks, &p->q_segments, &p->k_segments, &p->lengths};
+    for (size_t i = 0; i < sizeof views / sizeof *views; i++) {
+        views[i]->data = NULL;
+        memset(views[i]->stride, 0, (size_t)(p->batch_ndim + 3) * sizeof *views[i]->stride);
+    }
+    p->q_turn[0].data = p->k_turn[0].data = NULL;
+    p->rotate = false;
+    p->stage = PE_RESULT;
+}
+
 static bool read_options(PyObject *const *a, PyObject *const *o, int scores_ndim, numbers_t *numbers,
                          pe_attention_params *p) {
     PyObject *q = a[0], *k = a[1];
@@ -219,10 +233,12 @@ static bool read_options(PyObject *const *a, PyObject *const *o, int scores_ndim
 
 static PyObject *attend(PyObject *const *a, PyObject *const *o) {
     PyObject *out = a[4];
-    pe_attention_params p = {0};
+    pe_attention_params p;
     bool return_lse;
+    p.batch_ndim = 0;
     if (!pe_read_threads(a[5], &p.num_threads) || !pe_read_switch(o[RETURN_LSE], &return_lse)) return pe_not_plain();
     if (!read_operands(a, &p)) return pe_not_plain();
+    clear_options(&p);
     ptrdiff_t shape[PE_MAX_AXES];
     const bool one_head = axis_count(a[0]) == 2 && axis_count(a[1]) == 2 && axis_count(a[2]) == 2;
     int ndim = p.batch_ndim;

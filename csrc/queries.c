@@ -36,14 +36,18 @@ static void walk_on(walk_t *at) {
 static ptrdiff_t head_at(const walk_t *at) { return at->first_head + at->of_group; }
 static ptrdiff_t query_at(const walk_t *at) { return at->tile->order ? at->tile->order[at->i] : at->i; }
 
+/* A row of the caller's that may be read, or written, as reals. */
+static bool is_row(const pe_attention_job *job, const char *row) {
+    return pe_itemsize(job->dtype) == job->k->size && (uintptr_t)row % (uintptr_t)job->k->size == 0;
+}
+
 /* The queries of a tile as rows of a matrix of reals in the caller's memory, `first` its first: from one to the next
  * in reals, or 0 where they are no such rows. */
 static ptrdiff_t row_lead(const pe_attention_job *job, const pe_view *v, const char *first) {
     const ptrdiff_t head = v->stride[job->p->batch_ndim], row = v->stride[job->p->batch_ndim + 1], z = job->k->size;
     const ptrdiff_t step = job->group == 1 ? row : head;
     const bool even = job->group == 1 || row == job->group * head;
-    const bool reals = pe_itemsize(job->dtype) == z && step % z == 0 && (uintptr_t)first % (uintptr_t)z == 0;
-    return even && reals ? step / z : 0;
+    return even && step % z == 0 && is_row(job, first) ? step / z : 0;
 }
 
 static bool is_sorted(int n, const double *t) {
@@ -66,19 +70,24 @@ void pe_load_queries(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t head, p
     const ptrdiff_t bias = pe_batch_offset(p, b, &p->bias), t_batch = pe_batch_offset(p, b, &p->t);
     const ptrdiff_t length = pe_length_of(p, b);
     const ptrdiff_t clock = pe_batch_offset(p, b, &p->q_clock), segments = pe_batch_offset(p, b, &p->q_segments);
+    /* the softcap is a tanh of plain units; otherwise scores are in their units from the start */
+    const double factor = p->softcap > 0 ? p->scale / p->softcap : job->unit * p->scale;
     tile->t_low = INFINITY, tile->t_high = -INFINITY;
     tile->segment_low = INT64_MAX, tile->segment_high = INT64_MIN;
     walk_t at = walk_from(job, tile, head);
     const char *first = pe_element(p, &p->q, q, head_at(&at), query_at(&at));
     const ptrdiff_t lead = job->few || p->rotate || tile->order ? 0 : row_lead(job, &p->q, first);
-    const bool widen = !lead && !job->pairs;
+    const bool widen = !lead && !job->pairs, few_as_read = job->few && !p->rotate;
     if (!job->few && tile->used < k->lanes) memset(tile->q, 0, (size_t)(p->D * PE_LANE_BYTES));
     pe_position position[PE_MAX_LANES];
     for (int lane = 0; lane < tile->used; lane++, walk_on(&at)) {
         const ptrdiff_t h = head_at(&at), m = query_at(&at);
-        const char *row = pe_element(p, &p->q, q, h, m);
-        if (widen) k->load_row(job->dtype, p->D, row, w->rows + lane * p->D * k->size);
-        if (job->pairs) pair_query(p->D / 2, row, tile->q + lane * k->size);
+        char *row = w->rows + lane * p->D * k->size;
+        const char *from = pe_element(p, &p->q, q, h, m);
+        const bool ready = few_as_read && is_row(job, from);
+        if (widen && !ready) k->load_row(job->dtype, p->D, from, row);
+        if (few_as_read) k->transpose(1, p->D, factor, NULL, ready ? from : row, 0, tile->q + lane * p->D * k->size, 1);
+        if (job->pairs) pair_query(p->D / 2, from, tile->q + lane * k->size);
         const double t = p->t.data ? pe_double_at(pe_element(p, &p->t, t_batch, h, m), 0) : (double)(length - p->M + m);
         position[lane][0] = t;
         for (int a = 0; p->q_turn[0].data && a < p->plan.axes; a++)
@@ -101,17 +110,14 @@ void pe_load_queries(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t head, p
         tile->bias_at[lane] = bias + h * p->bias.stride[nb] + m * p->bias.stride[nb + 1];
     }
     if (p->rotate) pe_turn_at(job, tile->used, position, w->rows, p->D * k->size, w->rows, w);
-    /* the softcap is a tanh of plain units; otherwise scores are in their units from the start */
-    const double factor = p->softcap > 0 ? p->scale / p->softcap : job->unit * p->scale;
     for (int lane = 0; lane < (job->few ? tile->used : k->lanes); lane++) {
         pe_set_real(k, tile->reference, lane, -INFINITY);
         pe_set_real(k, tile->sum, lane, 0);
     }
     tile->fresh = !job->few;
-    if (job->few && job->parts > 1) memset(tile->out, 0, (size_t)(p->V * PE_LANE_BYTES));
     if (job->few) {
-        k->transpose(1, tile->used * p->D, factor, NULL, w->rows, 0, tile->q, 1);
-        memset(w->few_out, 0, (size_t)(tile->used * p->V * k->size));
+        if (p->rotate) k->transpose(1, tile->used * p->D, factor, NULL, w->rows, 0, tile->q, 1);
+        memset(tile->out, 0, (size_t)(tile->used * p->V * k->size));
         return;
     }
     /* lanes without a query compute with zeros at a position of their neighbours, and are never stored */
@@ -158,23 +164,23 @@ void pe_store_queries(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t head, 
                       const pe_attention_scratch *w) {
     const pe_attention_params *p = job->p;
     const pe_real_kernels *k = job->k;
-    const bool rows = job->few && job->parts == 1; /* out lies in rows already */
     double lse[PE_MAX_LANES];
     pe_find_shares(job, head, tile, lse);
     const ptrdiff_t out = pe_batch_offset(p, b, &p->out), lse_batch = pe_batch_offset(p, b, &p->lse);
     walk_t at = walk_from(job, tile, head);
     char *first = (char *)pe_element(p, &p->out, out, head_at(&at), query_at(&at));
-    const ptrdiff_t lead = rows || tile->order ? 0 : row_lead(job, &p->out, first);
+    const ptrdiff_t lead = job->few || tile->order ? 0 : row_lead(job, &p->out, first);
     char *to = lead ? first : w->rows;
-    if (!rows) k->transpose(p->V, tile->used, 1, tile->factor, tile->out, k->lanes, to, lead ? lead : p->V);
+    if (!job->few) k->transpose(p->V, tile->used, 1, tile->factor, tile->out, k->lanes, to, lead ? lead : p->V);
     for (int lane = 0; lane < tile->used; lane++, walk_on(&at)) {
-        char *row = w->rows + lane * p->V * k->size;
         const ptrdiff_t h = head_at(&at), m = query_at(&at);
-        if (rows) {
+        char *row = w->rows + lane * p->V * k->size, *end = (char *)pe_element(p, &p->out, out, h, m);
+        if (job->few) {
             const double share = pe_get_real(k, tile->factor, lane);
-            k->transpose(1, p->V, share, NULL, w->few_out + lane * p->V * k->size, 0, row, 1);
+            if (is_row(job, end)) row = end;
+            k->transpose(1, p->V, share, NULL, tile->out + lane * p->V * k->size, 0, row, 1);
         }
-        if (!lead) k->store_row(job->dtype, p->V, row, (char *)pe_element(p, &p->out, out, h, m));
+        if (!lead && row != end) k->store_row(job->dtype, p->V, row, end);
         if (p->lse.data) pe_set_real(k, (char *)pe_element(p, &p->lse, lse_batch, h, m), 0, lse[lane]);
     }
 }

@@ -1,0 +1,108 @@
+"""Few queries against a cache: any number of queries, kind of value, width and length, in parts and whole."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+from isas import each_isa
+
+import pe
+
+pytestmark = each_isa
+DTYPES = [np.dtype(each) for each in (np.float16, ml_dtypes.bfloat16, np.float32, np.float64)]
+RELATIVE = {2: 2.0**-8, 4: 2e-6, 8: 1e-14}                  # of the largest value, by the bytes of one
+WIDTHS = [(1, 1), (5, 3), (16, 40), (32, 24), (64, 56), (80, 96), (128, 64), (100, 130)]    # of k, of v
+
+
+def expected(q, k, v, seen):
+    """The formula in float64, over the keys that are seen; q (H, M, D), k, v (K, N, ...), seen (H, M, N)."""
+    q, k, v = (np.asarray(each, np.float64) for each in (q, k, v))
+    repeat = len(q) // len(k)
+    k, v = (each.repeat(repeat, 0) for each in (k, v))
+    scores = np.where(seen, q @ k.swapaxes(1, 2) / np.sqrt(q.shape[-1]), -np.inf)
+    top = scores.max(-1, keepdims=True)
+    weights = np.exp(scores - np.where(np.isfinite(top), top, 0))
+    total = weights.sum(-1, keepdims=True)
+    v = np.where(seen.any((0, 1))[:, None], v, 0)           # what nobody sees may be anything
+    return weights / np.where(total == 0, 1, total) @ v
+
+
+def normal(dtype, *shape):
+    return np.random.default_rng(sum(shape)).normal(size=shape).astype(dtype)
+
+
+def check(q, k, v, seen=True, **keywords):
+    seen = np.broadcast_to(seen, (*q.shape[:2], k.shape[1]))
+    out = np.asarray(pe.attention(q, k, v, **keywords), np.float64)
+    assert np.abs(out - expected(q, k, v, seen)).max() <= RELATIVE[q.dtype.itemsize] * 4
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("keys", [1, 7, 64, 65, 600, 1100, 2100])      # the last two are cut into parts
+@pytest.mark.parametrize("group, queries", [(1, 1), (1, 2), (3, 1), (4, 1), (1, 5), (2, 3), (7, 1), (8, 1)])
+def test_any_number_of_queries(isa, dtype, keys, group, queries):
+    q = normal(dtype, 2 * group, queries, 64)
+    check(q, normal(dtype, 2, keys, 64), normal(dtype, 2, keys, 64))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("width, values", WIDTHS)
+@pytest.mark.parametrize("queries", [1, 2, 3, 4])
+def test_any_width(isa, dtype, width, values, queries):
+    for keys in 37, 1100:
+        check(normal(dtype, 2, queries, width), normal(dtype, 2, keys, width), normal(dtype, 2, keys, values))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("queries", [1, 2, 3, 4])
+def test_a_value_that_is_hidden_from_one_query_is_added_for_another(isa, dtype, queries):
+    keys = 1100
+    seen = np.random.default_rng(1).random((2, queries, keys)) < 0.5
+    seen[:, :, 256:512] = True                              # whole tiles beside those that are partly seen
+    v = normal(dtype, 2, keys, 72)
+    check(normal(dtype, 2, queries, 64), normal(dtype, 2, keys, 64), v, seen, mask=seen)
+    nobody = np.arange(keys) % 5 == 0
+    k = np.where(nobody[:, None], dtype.type(np.nan), normal(dtype, 2, keys, 64))
+    v = np.where(nobody[:, None], dtype.type(np.inf), v)
+    q, mask = normal(dtype, 2, queries, 64), seen & ~nobody
+    out = np.asarray(pe.attention(q, k, v, mask=mask), np.float64)
+    finite_k, finite_v = (np.where(nobody[:, None], dtype.type(0), each) for each in (k, v))
+    assert np.abs(out - expected(q, finite_k, finite_v, mask)).max() <= RELATIVE[dtype.itemsize] * 4
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_rows_that_begin_anywhere(isa, dtype):
+    """Queries, caches and results at odd addresses, rows of a cache far apart."""
+    def odd(x):
+        room = np.zeros(x.nbytes + 1, np.uint8)[1:].view(dtype).reshape(x.shape)
+        room[:] = x
+        return room
+
+    for keys in 40, 1100:
+        k, v = (odd(normal(dtype, 2, keys, 3, 64))[:, :, 1] for _ in range(2))
+        q, out = odd(normal(dtype, 4, 2, 64)), odd(normal(dtype, 4, 2, 64))
+        assert pe.attention(q, k, v, out=out) is out
+        aligned = pe.attention(q.copy(), k.copy(), v.copy())
+        assert out.tobytes() == aligned.tobytes()
+        check(q, k, v)
+
+
+@pytest.mark.parametrize("keys", [600, 1100, 5000])
+def test_heads_of_a_group_together_and_alone(isa, keys):
+    """Four rows of q go over the keys at once, or one: the same up to rounding."""
+    q, k, v = normal(np.float32, 4, 1, 64), normal(np.float32, 1, keys, 64), normal(np.float32, 1, keys, 64)
+    together = pe.attention(q, k, v)
+    alone = [pe.attention(each[None], k, v)[0] for each in q]
+    assert np.allclose(together, alone, rtol=0, atol=1e-6)
+    for threads in 1, 2, 3:
+        assert pe.attention(q, k, v, num_threads=threads).tobytes() == together.tobytes()
+
+
+def test_a_query_that_sees_nothing_in_one_part(isa):
+    """A part without a visible key has no share, whatever its values."""
+    q, k, v = normal(np.float32, 2, 1, 64), normal(np.float32, 2, 2100, 64), normal(np.float32, 2, 2100, 64)
+    v[:, :1024] = np.nan
+    seen = np.arange(2100) >= 1024
+    out = pe.attention(q, k, v, mask=seen)
+    v[:, :1024] = 0
+    assert np.abs(out - expected(q, k, v, np.broadcast_to(seen, (2, 1, 2100)))).max() < 1e-6
+    assert (pe.attention(q, k, v, mask=np.zeros(2100, bool)) == 0).all()
