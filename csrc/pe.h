@@ -85,10 +85,10 @@ typedef struct {
 pe_status pe_rope(const pe_rope_params *p);
 
 /* cos and sin of the angles at positions of this shape, one view for each axis of the plan (data NULL: 0, 1, ...),
- * times the amplitude: L of each a position, C order, `step` doubles from one to the next. They may share an array. */
+ * times the amplitude: L of each a position, C order. Without cos, sin holds pairs of the two, sines first. */
 typedef struct {
     int ndim;
-    ptrdiff_t shape[PE_MAX_AXES], step;
+    ptrdiff_t shape[PE_MAX_AXES];
     pe_view positions[PE_MAX_POSITION_AXES];
     pe_plan plan;
     double *cos, *sin;

@@ -170,18 +170,18 @@ PyObject *pe_py_rope_tables(PyObject *self, PyObject *const *a, Py_ssize_t n) {
         return PyErr_Occurred() ? NULL : pe_not_plain();
     npy_intp shape[PE_MAX_AXES];
     for (int i = 0; i < p.ndim; i++) shape[i] = (npy_intp)p.shape[i];
-    p.step = together ? 2 : 1;
-    shape[p.ndim] = (npy_intp)(p.plan.planes * p.step);
-    PyObject *cos = PyArray_SimpleNew(p.ndim + 1, shape, NPY_DOUBLE), *sin = NULL, *result = cos;
-    if (cos && !together) {
-        sin = PyArray_SimpleNew(p.ndim + 1, shape, NPY_DOUBLE);
-        result = sin ? PyTuple_Pack(2, cos, sin) : NULL;
-        Py_DECREF(cos);
-        Py_XDECREF(sin);
+    shape[p.ndim] = (npy_intp)(p.plan.planes * (together ? 2 : 1));
+    PyObject *sin = PyArray_SimpleNew(p.ndim + 1, shape, NPY_DOUBLE), *result = sin;
+    if (!sin) return NULL;
+    p.sin = PyArray_DATA(as_array(sin));
+    if (!together) {
+        PyObject *cos = PyArray_SimpleNew(p.ndim + 1, shape, NPY_DOUBLE);
+        result = cos ? PyTuple_Pack(2, cos, sin) : NULL;
+        if (cos) p.cos = PyArray_DATA(as_array(cos));
+        Py_XDECREF(cos);
+        Py_DECREF(sin);
+        if (!result) return NULL;
     }
-    if (!result) return NULL;
-    p.sin = PyArray_DATA(as_array(together ? cos : sin));
-    p.cos = together ? p.sin + 1 : PyArray_DATA(as_array(cos));
     PyThreadState *save = PyEval_SaveThread();
     const pe_status status = pe_tables(&p);
     PyEval_RestoreThread(save);

@@ -32,12 +32,13 @@ static void tables_task(const void *context, ptrdiff_t task, void *scratch) {
     for (ptrdiff_t row = first; row < end && !pe_stopping(); row++) {
         for (int a = 0; a < p->plan.axes; a++) position[a] = position_at(p, a, row);
         job->k->sincos_row(&job->turns, position, cos, sin);
-        double *to_cos = p->cos + row * planes * p->step, *to_sin = p->sin + row * planes * p->step;
-        if (p->step == 1) {
-            memcpy(to_cos, cos, (size_t)planes * sizeof *cos);
-            memcpy(to_sin, sin, (size_t)planes * sizeof *sin);
-        } else
-            for (ptrdiff_t l = 0; l < planes; l++) to_cos[l * p->step] = cos[l], to_sin[l * p->step] = sin[l];
+        if (p->cos) {
+            memcpy(p->cos + row * planes, cos, (size_t)planes * sizeof *cos);
+            memcpy(p->sin + row * planes, sin, (size_t)planes * sizeof *sin);
+            continue;
+        }
+        double *restrict pairs = p->sin + row * planes * 2;
+        for (ptrdiff_t l = 0; l < planes; l++) pairs[2 * l] = sin[l], pairs[2 * l + 1] = cos[l];
     }
 }
 

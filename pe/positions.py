@@ -291,9 +291,8 @@ def sinusoidal(positions: ArrayLike, dim: int, *, base: float = 10000.0) -> NDAr
     if is_scalar(positions):
         raise TypeError(f"positions is {shown(positions)}; expected np.arange(n) for n positions, [p] "
                         f"for one")
-    if integer("dim", dim, 2) % 2:
-        raise ValueError(f"dim is {dim}; expected an even width, a sine and a cosine for each frequency")
-    plan = _plan(int(dim), positive("base", base))
+    usual = type(dim) is int and type(base) is float
+    plan = (_plan if usual else _plan.__wrapped__)(dim, base)
     result = _core.rope_tables(positions, plan, True)
     if result is NotImplemented:
         result = run(_core.rope_tables, (numbers("positions", positions), plan, True))
@@ -303,4 +302,6 @@ def sinusoidal(positions: ArrayLike, dim: int, *, base: float = 10000.0) -> NDAr
 @lru_cache(maxsize=64)
 def _plan(dim: int, base: float) -> tuple[NDArray[np.float64], int, int, float, int]:
     """Return the frequencies as the core takes them, which turn nothing here."""
-    return geometric_freqs(dim, base)[None], 0, 1, 1.0, 0
+    if integer("dim", dim, 2) % 2:
+        raise ValueError(f"dim is {dim}; expected an even width, a sine and a cosine for each frequency")
+    return geometric_freqs(dim, positive("base", base))[None], 0, 1, 1.0, 0

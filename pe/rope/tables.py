@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._keywords import explain_keywords
-from .._scalars import integer, positive
+from .._scalars import integer
 from .rope import Rope
 
 
@@ -50,10 +50,15 @@ def build_rope_cache(seq_len: int, head_dim: int, base: float = 10000.0
     >>> bool(np.allclose(y, pe.apply_rope(x, positions=np.arange(6))))
     True
     """
-    width, rows = integer("head_dim", head_dim, 1), integer("seq_len", seq_len, 0)
+    usual = type(head_dim) is int and type(base) is float
+    rope = (_rope if usual else _rope.__wrapped__)(head_dim, base)
+    rows = seq_len if type(seq_len) is int and 0 <= seq_len < 2**53 else integer("seq_len", seq_len, 0)
+    return rope.cache(rows)
+
+
+@lru_cache(maxsize=64)
+def _rope(head_dim: int, base: float) -> Rope:
+    width = integer("head_dim", head_dim, 1)
     if width % 2:
         raise ValueError(f"head_dim must be even, planes are pairs of coordinates; got {width}")
-    return _rope(width, positive("base", base)).cache(rows)
-
-
-_rope = lru_cache(maxsize=64)(Rope)
+    return Rope(width, base)
