@@ -323,12 +323,14 @@ static PyObject *with_options(PyObject *const *a, PyObject *options,
                    {KV_LENGTHS, NPY_LONGLONG, pe_widen}, {SLOPES, NPY_DOUBLE, pe_from_list},
                    {RATES, NPY_DOUBLE, pe_from_list}, {SINKS, NPY_DOUBLE, pe_from_list}};
     enum { WIDENED = sizeof numbers / sizeof *numbers };
-    PyObject *o[OPTIONS], *widened[WIDENED], *result = NULL;
+    PyObject *o[OPTIONS], *widened[WIDENED] = {NULL}, *result = NULL;
     bool made = true;
     for (int i = 0; i < OPTIONS; i++) o[i] = PyTuple_GetItem(options, i);
     for (int i = 0; i < WIDENED; i++) {
-        o[numbers[i].option] = widened[i] = numbers[i].read(o[numbers[i].option], numbers[i].type);
-        made = made && widened[i];
+        PyObject **given = &o[numbers[i].option];
+        if (*given == Py_None) continue;
+        *given = widened[i] = numbers[i].read(*given, numbers[i].type);
+        made = made && *given;
     }
     if (made) result = call(a, o);
     for (int i = 0; i < WIDENED; i++) Py_XDECREF(widened[i]);
