@@ -20,10 +20,15 @@ static bool FN(even_row)(ptrdiff_t n, const double *s) {
     return !uneven && W > 1; /* of plain C, compilers make vectors where rows are loaded */
 }
 
-/* gap = s - t; hidden is -inf */
+/* gap = s - t of a key that is seen */
+INLINE V FN(seen_bias)(V gap, V slope, bool causal) {
+    return v(mul)(slope, causal ? gap : v(sub)(v(zero)(), v(abs)(gap)));
+}
+
+/* and of any; hidden is -inf */
 INLINE V FN(bias_of)(V gap, V slope, V hidden, bool causal) {
-    if (causal) return v(select)(v(gt)(gap, v(zero)()), hidden, v(mul)(slope, gap));
-    return v(mul)(slope, v(sub)(v(zero)(), v(abs)(gap)));
+    const V seen = FN(seen_bias)(gap, slope, causal);
+    return causal ? v(select)(v(gt)(gap, v(zero)()), hidden, seen) : seen;
 }
 
 /* a slope beyond the reals would become infinite, and NaN at gap 0 */
@@ -40,35 +45,53 @@ INLINE ptrdiff_t FN(head_of)(const pe_biased *b, pe_dtype dtype, const char *out
     return head < b->n ? head : b->n;
 }
 
-/* keys `from` .. `end` - 1 of a row that starts at `out` */
-INLINE void FN(bias_part)(const pe_biased *b, pe_dtype dtype, bool causal, bool exact, double query, V slope,
+/* keys `from` .. `end` - 1 of a row that starts at `out`; past the cache: whole lines of it */
+INLINE void FN(bias_part)(const pe_biased *b, pe_dtype dtype, bool causal, bool exact, bool past, double query,
                           ptrdiff_t from, ptrdiff_t end, char *out) {
     const ptrdiff_t z = pe_itemsize(dtype);
     const vec_f64 t = set1_f64(query);
-    const V t_near = v(set1)((REAL)(query - b->origin)), hidden = v(set1)(-(REAL)INFINITY);
-    for (ptrdiff_t j = from; j < end; j += W) {
-        const V gap = exact ? v(sub)(v(load)((const REAL *)b->near + j), t_near) : v(difference)(b->s + j, t);
-        const V bias = FN(bias_of)(gap, slope, hidden, causal);
-        FN(put)(dtype, out + j * z, bias, end - j < W ? (int)(end - j) : W);
+    const V t_near = v(set1)((REAL)(query - b->origin)), hidden = v(set1)(-(REAL)INFINITY), slope = FN(slope_of)(b);
+    for (ptrdiff_t j = from; j < end; j += past ? 2 * W : W) {
+        V bias[2];
+        for (int i = 0; i < (past ? 2 : 1); i++) {
+            const ptrdiff_t k = j + i * W;
+            const V gap = exact ? v(sub)(v(load)((const REAL *)b->near + k), t_near) : v(difference)(b->s + k, t);
+            bias[i] = FN(bias_of)(gap, slope, hidden, causal);
+        }
+        if (past) FN(stream_two)(dtype, out + j * z, bias[0], bias[1]);
+        else FN(put)(dtype, out + j * z, bias[0], end - j < W ? (int)(end - j) : W);
+    }
+}
+
+/* A row past the cache: from registers in whole lines, or in parts by the buffer */
+INLINE void FN(bias_past)(const pe_biased *b, pe_dtype dtype, bool causal, bool exact, double t, stream_t *stream) {
+    enum { PART = PE_STREAM_ROW / sizeof(REAL) / 64 * 64 };
+    const ptrdiff_t z = pe_itemsize(dtype), a_line = LINE / z;
+    for (ptrdiff_t j = 0, end; j < b->n; j = end) {
+        end = j + PART < b->n ? j + PART : b->n;
+        if (STREAM_REGISTERS && stream->held % z == 0) {
+            if (!stream->held && end - j >= a_line) {
+                end = b->n - (b->n - j) % a_line;
+                FN(bias_part)(b, dtype, causal, exact, true, t, j, end, stream->line - j * z);
+                stream->line += (end - j) * z;
+                continue;
+            }
+            if (end - j > (LINE - stream->held) / z) end = j + (LINE - stream->held) / z;
+        }
+        FN(bias_part)(b, dtype, causal, exact, false, t, j, end, stream_place(stream) - j * z);
+        stream_row(stream, (end - j) * z);
     }
 }
 
 INLINE void FN(bias_as)(const pe_biased *b, pe_dtype dtype, bool causal, bool exact, double t, stream_t *stream,
                         char *out) {
-    enum { PART = PE_STREAM_ROW / sizeof(REAL) / 64 * 64 };
-    const V slope = FN(slope_of)(b);
-    const ptrdiff_t z = pe_itemsize(dtype);
     if (b->stream) {
-        for (ptrdiff_t j = 0; j < b->n; j += PART) {
-            const ptrdiff_t end = j + PART < b->n ? j + PART : b->n;
-            FN(bias_part)(b, dtype, causal, exact, t, slope, j, end, stream_place(stream) - j * z);
-            stream_row(stream, (end - j) * z);
-        }
+        FN(bias_past)(b, dtype, causal, exact, t, stream);
         return;
     }
     const ptrdiff_t head = FN(head_of)(b, dtype, out);
-    if (head) FN(bias_part)(b, dtype, causal, exact, t, slope, 0, head, out);
-    FN(bias_part)(b, dtype, causal, exact, t, slope, head, b->n, out);
+    if (head) FN(bias_part)(b, dtype, causal, exact, false, t, 0, head, out);
+    FN(bias_part)(b, dtype, causal, exact, false, t, head, b->n, out);
 }
 
 INLINE void FN(bias_rows)(const pe_biased *b, pe_dtype dtype) {
@@ -88,6 +111,23 @@ INLINE void FN(bias_rows)(const pe_biased *b, pe_dtype dtype) {
     if (b->stream) stream_close(&stream);
 }
 
+/* Whole vectors of keys that are seen, from key j on, that end by `end`; where they end. steps are what 1 to 4 vectors
+ * add to gaps: four at a time, or each would wait for the sum before it. */
+INLINE ptrdiff_t FN(seen_part)(pe_dtype dtype, bool causal, ptrdiff_t j, ptrdiff_t end, const V steps[4], V *gap,
+                               V slope, char *out) {
+    const ptrdiff_t z = pe_itemsize(dtype);
+    V here = *gap;
+    for (; j + 4 * W <= end; j += 4 * W, here = v(add)(here, steps[3])) {
+        FN(put)(dtype, out + j * z, FN(seen_bias)(here, slope, causal), W);
+        for (int i = 1; i < 4; i++)
+            FN(put)(dtype, out + (j + i * W) * z, FN(seen_bias)(v(add)(here, steps[i - 1]), slope, causal), W);
+    }
+    for (; j + W <= end; j += W, here = v(add)(here, steps[0]))
+        FN(put)(dtype, out + j * z, FN(seen_bias)(here, slope, causal), W);
+    *gap = here;
+    return j;
+}
+
 /* The same in cache, all gaps whole numbers and the keys' at equal steps: sums of these in place of loads, each of
  * which would wait until the stores of a like address, one in every page, have left (a third of the time). Lines begin
  * at like keys of all rows: where they do not, what is ready for all rows would have to be made for each. */
@@ -98,26 +138,25 @@ INLINE void FN(bias_whole)(const pe_biased *b, pe_dtype dtype, bool causal) {
     const ptrdiff_t head = FN(head_of)(b, dtype, out), whole = head + (n - head) / W * W;
     const int before = (int)head & (W - 1), after = (int)(n - whole) & (W - 1);
     V first = v(difference)(b->s, set1_f64(s)), main = v(add)(first, v(set1)((REAL)head * (REAL)step));
-    V slope = FN(slope_of)(b), hidden = v(set1)(-(REAL)INFINITY), one = v(set1)(W * (REAL)step);
-    v(pin)(&first), v(pin)(&main), v(pin)(&slope), v(pin)(&hidden), v(pin)(&one);
+    V slope = FN(slope_of)(b), hidden = v(set1)(-(REAL)INFINITY), steps[4];
+    for (int i = 0; i < 4; i++) {
+        steps[i] = v(set1)((REAL)(W * (i + 1)) * (REAL)step);
+        v(pin)(&steps[i]);
+    }
+    v(pin)(&first), v(pin)(&main), v(pin)(&slope), v(pin)(&hidden);
     for (ptrdiff_t i = 0; i < b->rows; i++, out += b->out_step) {
         const double t = b->t[i] - s;
         const V behind = v(set1)((REAL)t);
         if (head) FN(put)(dtype, out, FN(bias_of)(v(sub)(first, behind), slope, hidden, causal), before);
         V gap = v(sub)(main, behind);
-        ptrdiff_t j = head;
-        if (causal) { /* keys up to t / step are seen */
-            const ptrdiff_t seen = (ptrdiff_t)(t / step) + 1 < n ? (ptrdiff_t)(t / step) + 1 : n;
-            for (; j + W <= seen; j += W, gap = v(add)(gap, one)) FN(put)(dtype, out + j * z, v(mul)(slope, gap), W);
-            if (j < seen && j < whole) {
-                FN(put)(dtype, out + j * z, FN(bias_of)(gap, slope, hidden, true), W);
-                j += W, gap = v(add)(gap, one);
-            }
-            for (; j < whole; j += W) FN(put)(dtype, out + j * z, hidden, W);
-        } else {
-            for (; j < whole; j += W, gap = v(add)(gap, one))
-                FN(put)(dtype, out + j * z, FN(bias_of)(gap, slope, hidden, false), W);
+        ptrdiff_t seen = n; /* keys up to t / step are */
+        if (causal && (ptrdiff_t)(t / step) + 1 < n) seen = (ptrdiff_t)(t / step) + 1;
+        ptrdiff_t j = FN(seen_part)(dtype, causal, head, seen, steps, &gap, slope, out);
+        if (j < seen && j < whole) {
+            FN(put)(dtype, out + j * z, FN(bias_of)(gap, slope, hidden, true), W);
+            j += W, gap = v(add)(gap, steps[0]);
         }
+        for (; j < whole; j += W) FN(put)(dtype, out + j * z, hidden, W);
         if (after) FN(put)(dtype, out + j * z, FN(bias_of)(gap, slope, hidden, causal), after);
     }
 }

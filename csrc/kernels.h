@@ -13,6 +13,7 @@
 #define PE_TILE_KEYS 64 /* keys a step */
 #define PE_STREAM_ROW 4032 /* with a line, a page */
 #define PE_WORD_TURNS 0x1p25 /* frequencies below which pe_turns has words */
+#define PE_ANGLE_ROWS 4 /* whose angles are made at a time where each serves one row */
 #define PE_ANGLE_PAD 16 /* frequencies and angle rows are padded to a multiple of this */
 
 /* Angular frequencies in turns per position, each as a sum high + low good to 106 bits; (axes, padded) both. What they
@@ -33,15 +34,19 @@ typedef struct {
  * each, with `before` and `after` bytes on either side that are copied. Half pairs (l, l + w) in each of `blocks` runs
  * of 2w, else pairs (2l, 2l + 1). out may be x. Angles are read in whole vectors: PE_ANGLE_PAD reals may be read from
  * the last multiple of it on. Past the cache x is asked for `ahead` rows early, that of the next call at `next`, or
- * NULL; in it `ahead` is 0. stream: out is past it too, rows of at most PE_STREAM_ROW bytes that follow one another. */
+ * NULL; in it `ahead` is 0. stream: out is past it too, rows of at most PE_STREAM_ROW bytes that follow one another.
+ * turns: angles are made on the way from positions `position_step` apart (sincos_rows), so that arithmetic and memory
+ * are busy together; cos and sin are then scratch for PE_ANGLE_ROWS rows. */
 typedef struct {
     pe_dtype dtype;
     ptrdiff_t rows, planes, before, after, ahead;
     int blocks;
     bool half, stream;
-    const char *x, *cos, *sin, *next;
-    char *out;
-    ptrdiff_t x_step, angle_step, out_step;
+    const char *x, *next;
+    char *cos, *sin, *out;
+    ptrdiff_t x_step, angle_step, out_step, position_step;
+    const pe_turns *turns;
+    const double *position;
 } pe_turned;
 
 /* How the gaps between keys and queries may be formed: in float64; as the difference of `near` reals; or, where the
@@ -86,10 +91,12 @@ typedef struct {
     void (*load_row)(pe_dtype dtype, ptrdiff_t n, const void *src, void *reals);
     void (*store_row)(pe_dtype dtype, ptrdiff_t n, const void *reals, void *dst);
 
-    /* cos and sin of 2 pi sum_a position[a] * turns[a], times amplitude and growth; `padded` are written. The phase is
-     * reduced to an eighth of a turn before it is rounded: positions of any size lose nothing but the float64
-     * rounding of the frequency. */
-    void (*sincos_row)(const pe_turns *turns, const double *position, void *cos, void *sin);
+    /* n rows of cos and sin of 2 pi sum_a position[a] * turns[a], times amplitude and growth, one after another,
+     * `padded` each; positions of a row are `step` after those of the row before. The phase is reduced to an eighth of
+     * a turn before it is rounded to a real: positions of any size lose nothing but the float64 rounding of the
+     * frequency, for floats 1e-9 radians an axis. What a row becomes does not depend on the others. */
+    void (*sincos_rows)(const pe_turns *turns, ptrdiff_t n, const double *position, ptrdiff_t step, void *cos,
+                        void *sin);
 
     /* Rows turned in reals and rounded once. */
     void (*rotate)(const pe_turned *rows);
@@ -185,6 +192,9 @@ typedef struct {
     pe_isa isa;
     pe_real_kernels real[2]; /* float, double */
     const pe_pair_kernels *pairs; /* NULL: bfloat16 values are widened */
+    /* frequencies, given in high, as pe_turns has them; the largest of the result's |high| */
+    double (*split_turns)(ptrdiff_t n, double *high, double *low, uint32_t *word, float *rest);
+    bool half_lines; /* half pairs leave past the cache in whole lines of out, wherever they begin */
     void (*stream_end)(void); /* once a task, after stores past the cache: makes them visible to other threads */
 } pe_kernels;
 

@@ -7,11 +7,10 @@
 void pe_turn_at(const pe_attention_job *job, int rows, const pe_position *position, const char *x, ptrdiff_t x_step,
                 char *out, const pe_attention_scratch *w) {
     const pe_plan *plan = &job->p->plan;
-    const ptrdiff_t angle = pe_padded(plan) * job->k->size, D = job->p->D, out_step = D * job->k->size;
+    const ptrdiff_t D = job->p->D, out_step = D * job->k->size;
     for (int from = 0, n; from < rows; from += n, x += n * x_step, out += n * out_step) {
         n = rows - from < job->turn_rows ? rows - from : job->turn_rows;
-        for (int i = 0; i < n; i++)
-            job->k->sincos_row(&job->turns, position[from + i], w->cos + i * angle, w->sin + i * angle);
+        job->k->sincos_rows(&job->turns, n, position[from], PE_MAX_POSITION_AXES, w->cos, w->sin);
         pe_turn_rows(job->k, plan, D, n, x, x_step, w->cos, w->sin, out, out_step);
     }
 }

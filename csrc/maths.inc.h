@@ -112,18 +112,10 @@ static inline void sincos_quarter(vec_i32 quarter, vec_f32 x, vec_f32 *cos, vec_
     *sin = negate_by(select_f32(odd, c, s), quarter);
 }
 
-/* From a phase of word / 2^32 turns, in words whose lower 6 bits are clear, and rest radians, |rest| <= 0.05: less
- * quarters, a word is exact in float32. */
+/* From a phase of word / 2^32 turns and rest radians, |rest| <= 0.05. Less quarters, a word whose lower 6 bits are
+ * clear is exact in float32; any other is rounded to it only here. */
 static inline void sincos_word(vec_i32 word, vec_f32 rest, vec_f32 *cos, vec_f32 *sin) {
     const vec_f32 x = fma_f32(from_i32(left_i32(word, 2)), set1_f32((float)(TAU * 0x1p-34)), rest);
     sincos_quarter(add_i32(word, set1_i32(1u << 29)), x, cos, sin);
-}
-
-/* From `rest` turns beside quarters, |rest| <= 1/8 and a rounding, whose count stands in the low bits. What is left is
- * rounded to float32 only here. */
-static inline void sincos_pair(const vec_f64 count[2], const vec_f64 rest[2], vec_f32 *cos, vec_f32 *sin) {
-    const vec_f64 tau = set1_f64(TAU);
-    const vec_f32 x = narrow_pair(mul_f64(rest[0], tau), mul_f64(rest[1], tau));
-    sincos_quarter(left_i32(low_words(count[0], count[1]), 30), x, cos, sin);
 }
 #endif

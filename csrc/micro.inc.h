@@ -72,9 +72,9 @@ static void end_stream(void) { fence(); }
 
 #define REAL_KERNELS(T, REAL)                                                                                         \
     {                                                                                                                 \
-        .size = sizeof(REAL), .lanes = PE_LANE_BYTES / (int)sizeof(REAL), .width = W_##T,                           \
+        .size = sizeof(REAL), .lanes = PE_LANE_BYTES / (int)sizeof(REAL), .width = W_##T,                             \
         .across = COLUMNS == 2, .load_row = load_row_##T, .store_row = store_row_##T,                                 \
-        .sincos_row = sincos_row_##T, .rotate = rotate_##T,                                                           \
+        .sincos_rows = sincos_rows_##T, .rotate = rotate_##T,                                                         \
         .bias = bias_##T, .shift_row = shift_row_##T, .even_row = even_row_##T, .transpose = transpose_##T,           \
         .multiply = multiply_##T, .multiply_visible = multiply_visible_##T, .all_finite = all_finite_##T,             \
         .slide = slide_##T, .add_bias = add_bias_##T, .cap = cap_##T, .within = within_##T, .hide = hide_##T,         \
@@ -86,5 +86,7 @@ static void end_stream(void) { fence(); }
 const pe_kernels TABLE = {
     .isa = ISA,
     .real = {REAL_KERNELS(f32, float), REAL_KERNELS(f64, double)},
+    .split_turns = split_turns,
+    .half_lines = STREAM_REGISTERS,
     .stream_end = end_stream,
 };

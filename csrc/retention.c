@@ -110,13 +110,11 @@ static void make_angles(const walk_t *walk, const chunk_t *c) {
     const int nb = p->batch_ndim;
     for (int a = 0; a < p->plan.axes; a++)
         at[a] = batch_at(p, walk->b, &p->positions[a]) + walk->kv * p->positions[a].stride[nb];
-    for (int j = 0; j < c->n; j++) {
-        double position[PE_MAX_POSITION_AXES];
+    double position[PE_LANE_BYTES / sizeof(float)][PE_MAX_POSITION_AXES];
+    for (int j = 0; j < c->n; j++)
         for (int a = 0; a < p->plan.axes; a++)
-            position[a] = pe_double_at(at[a] + (c->first + j) * p->positions[a].stride[nb + 1], 0);
-        const ptrdiff_t angle = j * job->padded * job->k->size;
-        job->k->sincos_row(&job->turns, position, walk->w.cos + angle, walk->w.sin + angle);
-    }
+            position[j][a] = pe_double_at(at[a] + (c->first + j) * p->positions[a].stride[nb + 1], 0);
+    job->k->sincos_rows(&job->turns, c->n, position[0], PE_MAX_POSITION_AXES, walk->w.cos, walk->w.sin);
 }
 
 static void load_chunk(const walk_t *walk, chunk_t *c) {

@@ -35,7 +35,8 @@ typedef struct {
     ptrdiff_t table_block, shared_block, table_blocks;
     ptrdiff_t row_bytes, angle_bytes; /* of x; of one row of cos or of sin */
     bool in_place, far, stream, tables, shared_inner;
-    size_t sin_at; /* in bytes from the start of scratch */
+    bool own; /* a position serves one row: its angles are made where it is turned */
+    size_t cos_at, sin_at; /* in bytes from the start of scratch */
 } job_t;
 
 static void add_axis(axes_t *a, int axis, ptrdiff_t size) {
@@ -47,19 +48,25 @@ static void add_axis(axes_t *a, int axis, ptrdiff_t size) {
 /* byte offsets in an operand of rows first .. first + n - 1 of these axes */
 static void offsets(const axes_t *a, ptrdiff_t first, ptrdiff_t n, const ptrdiff_t *stride, ptrdiff_t *at) {
     ptrdiff_t index[PE_MAX_AXES], here = 0;
-    for (int i = a->n - 1; i >= 0; i--) {
+    const int last = a->n - 1;
+    for (int i = last; i >= 0; i--) {
         index[i] = first % a->size[i];
         first /= a->size[i];
         here += index[i] * stride[a->axis[i]];
     }
-    for (ptrdiff_t row = 0; row < n; row++) {
-        at[row] = here;
-        for (int i = a->n - 1; i >= 0; i--) { /* the next row, like an odometer: a division an axis cost more */
+    for (ptrdiff_t row = 0; row < n;) { /* a run of the last axis at a time, and then like an odometer */
+        const ptrdiff_t size = last < 0 ? 1 : a->size[last], step = last < 0 ? 0 : stride[a->axis[last]];
+        const ptrdiff_t done = last < 0 ? 0 : index[last], run = size - done < n - row ? size - done : n - row;
+        for (ptrdiff_t i = 0; i < run; i++) at[row + i] = here + i * step;
+        row += run;
+        here -= done * step;
+        for (int i = last - 1; i >= 0; i--) {
             here += stride[a->axis[i]];
             if (++index[i] < a->size[i]) break;
             here -= a->size[i] * stride[a->axis[i]];
             index[i] = 0;
         }
+        if (last >= 0) index[last] = 0;
     }
 }
 
@@ -76,34 +83,51 @@ static void invert_table(bool is_double, ptrdiff_t n, void *cos, void *sin) {
     }
 }
 
-/* cos and sin of n table rows from `first` on, as the row kernels want them */
-static void make_angles(const job_t *job, ptrdiff_t first, ptrdiff_t n, char *cos, char *sin) {
+/* What the angles of a block's table rows are made of. */
+typedef struct {
+    double position[MAX_BLOCK][PE_MAX_POSITION_AXES];
+    ptrdiff_t head[MAX_BLOCK];
+} places_t;
+
+static void find_places(const job_t *job, ptrdiff_t first, ptrdiff_t n, places_t *places) {
+    const pe_rope_params *p = job->p;
+    ptrdiff_t at[MAX_BLOCK], head_stride[PE_MAX_AXES] = {0}; /* so that the offset of a row is its head */
+    for (int a = 0; a < p->plan.axes; a++) {
+        offsets(&job->table, first, n, p->positions[a].stride, at);
+        for (ptrdiff_t i = 0; i < n; i++) places->position[i][a] = pe_number_at(&p->positions[a], at[i]);
+    }
+    if (p->plan.heads > 1) head_stride[p->ndim - 3] = 1;
+    offsets(&job->table, first, n, head_stride, places->head);
+}
+
+/* How many rows from i on, of n, are of one head. */
+static ptrdiff_t same_head(const places_t *places, ptrdiff_t i, ptrdiff_t n) {
+    ptrdiff_t end = i + 1;
+    while (end < n && places->head[end] == places->head[i]) end++;
+    return end - i;
+}
+
+static void load_tables(const job_t *job, ptrdiff_t first, ptrdiff_t n, char *cos, char *sin) {
     const pe_rope_params *p = job->p;
     const pe_real_kernels *k = job->k;
     const ptrdiff_t step = job->angle_bytes;
     ptrdiff_t at[MAX_BLOCK];
-    if (job->tables) {
-        offsets(&job->table, first, n, p->cos.stride, at);
-        for (ptrdiff_t i = 0; i < n; i++)
-            k->load_row(p->cos.dtype, p->plan.planes, p->cos.data + at[i], cos + i * step);
-        offsets(&job->table, first, n, p->sin.stride, at);
-        for (ptrdiff_t i = 0; i < n; i++) {
-            k->load_row(p->sin.dtype, p->plan.planes, p->sin.data + at[i], sin + i * step);
-            if (p->inverse) invert_table(k->size == 8, p->plan.planes, cos + i * step, sin + i * step);
-        }
-        return;
-    }
-    double position[MAX_BLOCK][PE_MAX_POSITION_AXES];
-    for (int a = 0; a < p->plan.axes; a++) {
-        offsets(&job->table, first, n, p->positions[a].stride, at);
-        for (ptrdiff_t i = 0; i < n; i++) position[i][a] = pe_number_at(&p->positions[a], at[i]);
-    }
-    ptrdiff_t head_stride[PE_MAX_AXES] = {0}; /* so that the offset of a row is its head */
-    if (p->plan.heads > 1) head_stride[p->ndim - 3] = 1;
-    offsets(&job->table, first, n, head_stride, at);
+    offsets(&job->table, first, n, p->cos.stride, at);
+    for (ptrdiff_t i = 0; i < n; i++)
+        k->load_row(p->cos.dtype, p->plan.planes, p->cos.data + at[i], cos + i * step);
+    offsets(&job->table, first, n, p->sin.stride, at);
     for (ptrdiff_t i = 0; i < n; i++) {
-        const pe_turns turns = pe_turns_of(job->turns, at[i]);
-        k->sincos_row(&turns, position[i], cos + i * step, sin + i * step);
+        k->load_row(p->sin.dtype, p->plan.planes, p->sin.data + at[i], sin + i * step);
+        if (p->inverse) invert_table(k->size == 8, p->plan.planes, cos + i * step, sin + i * step);
+    }
+}
+
+/* cos and sin of table rows i .. end - 1 of a block, as the row kernels want them */
+static void make_angles(const job_t *job, const places_t *places, ptrdiff_t i, ptrdiff_t end, char *cos, char *sin) {
+    for (ptrdiff_t n; i < end; i += n, cos += n * job->angle_bytes, sin += n * job->angle_bytes) {
+        const pe_turns turns = pe_turns_of(job->turns, places->head[i]);
+        n = same_head(places, i, end);
+        job->k->sincos_rows(&turns, n, places->position[i], PE_MAX_POSITION_AXES, cos, sin);
     }
 }
 
@@ -132,9 +156,10 @@ static void rope_task(const void *context, ptrdiff_t task, void *scratch) {
     const job_t *job = context;
     const pe_rope_params *p = job->p;
     const pe_plan *plan = &p->plan;
-    char *cos = scratch, *sin = cos + job->sin_at;
+    char *cos = (char *)scratch + job->cos_at, *sin = (char *)scratch + job->sin_at;
     const ptrdiff_t first = task % job->table_blocks * job->table_block;
     rows_t table, shared;
+    places_t places;
     find_rows(job, &job->table, first, job->table_block, &table);
     find_rows(job, &job->shared, task / job->table_blocks * job->shared_block, job->shared_block, &shared);
 
@@ -146,22 +171,32 @@ static void rope_task(const void *context, ptrdiff_t task, void *scratch) {
                       .before = plan->offset * item, .after = job->row_bytes - pe_turned_end(plan) * item,
                       .ahead = job->far ? 1 + PREFETCH_BYTES / job->row_bytes : 0,
                       .angle_step = swap ? 0 : job->angle_bytes};
+    pe_turns turns = job->turns;
+    if (job->own) rows.turns = &turns, rows.position_step = PE_MAX_POSITION_AXES;
+    if (!job->tables) find_places(job, first, table.n, &places);
     const ptrdiff_t few = clamp(PART_BYTES / (2 * job->angle_bytes), 1, table.n);
-    const ptrdiff_t part = job->far && shared.n > 1 ? table.n : few;
+    const ptrdiff_t part = job->far ? table.n : few;
     for (ptrdiff_t from = 0, made; from < table.n; from = made) {
         made = table.n - from < part ? table.n : from + part;
-        make_angles(job, first + from, made - from, cos, sin);
+        if (job->tables) load_tables(job, first + from, made - from, cos, sin);
+        else if (!job->own) make_angles(job, &places, from, made, cos, sin);
         const ptrdiff_t begin = swap ? 0 : from, end = swap ? shared.n : made; /* of inner */
         for (ptrdiff_t i = swap ? from : 0; i < (swap ? made : shared.n); i++)
             for (ptrdiff_t j = begin; j < end; j += rows.rows) {
                 const ptrdiff_t angle = (swap ? i : j) - from;
                 rows.rows = inner->even[j] < end - j ? inner->even[j] : end - j;
+                if (job->own) {
+                    const ptrdiff_t most = same_head(&places, j, j + rows.rows);
+                    if (most < rows.rows) rows.rows = most;
+                    turns = pe_turns_of(job->turns, places.head[j]);
+                    rows.position = places.position[j];
+                }
                 rows.x_step = rows.rows > 1 ? inner->x[j + 1] - inner->x[j] : 0;
                 rows.out_step = rows.rows > 1 ? inner->out[j + 1] - inner->out[j] : 0;
                 rows.x = p->x.data + outer->x[i] + inner->x[j];
                 rows.out = p->out.data + outer->out[i] + inner->out[j];
-                rows.cos = cos + angle * job->angle_bytes;
-                rows.sin = sin + angle * job->angle_bytes;
+                rows.cos = cos + (job->own ? 0 : angle * job->angle_bytes);
+                rows.sin = sin + (job->own ? 0 : angle * job->angle_bytes);
                 const ptrdiff_t in = j + rows.rows < inner->n ? i : i + 1, jn = in == i ? j + rows.rows : 0;
                 rows.next = in < outer->n ? p->x.data + outer->x[in] + inner->x[jn] : NULL;
                 rows.stream = job->stream && rows.out_step == job->row_bytes;
@@ -199,8 +234,8 @@ pe_status pe_rope(const pe_rope_params *p) {
     if (!job.tables && !pe_make_turns(&p->plan, p->inverse, &job.turns)) return PE_NO_MEMORY;
     job.row_bytes = p->shape[p->ndim - 1] * pe_itemsize(job.dtype);
     job.in_place = p->x.data == p->out.data;
-    job.shared_inner = job.shared.n && job.table.n &&
-                       last_stride(&job.shared, p->x.stride) < last_stride(&job.table, p->x.stride);
+    job.shared_inner = job.shared.n && (!job.table.n || last_stride(&job.shared, p->x.stride) <
+                                                            last_stride(&job.table, p->x.stride));
 
     const ptrdiff_t angle_bytes = job.angle_bytes = clamp(pe_padded(&p->plan) * job.k->size, 1, PTRDIFF_MAX);
     /* as many shared rows as may be, since each block of them makes its angles anew */
@@ -208,15 +243,19 @@ pe_status pe_rope(const pe_rope_params *p) {
     if (job.table.rows == 1) job.shared_block = clamp(TASK_BYTES / job.row_bytes, 1, job.shared_block);
     const ptrdiff_t task_bytes = clamp(rows * job.row_bytes / 16, TASK_BYTES, MOST_BYTES);
     job.table_block = clamp(task_bytes / (job.row_bytes * job.shared_block), 1, TABLE_BYTES / (2 * angle_bytes));
+    job.far = rows * job.row_bytes >= FAR_FROM;
+    job.own = job.far && job.shared.rows == 1 && !job.tables;
     job.table_block = clamp(job.table_block, 1, job.table.rows < MAX_BLOCK ? job.table.rows : MAX_BLOCK);
     job.table_blocks = (job.table.rows + job.table_block - 1) / job.table_block;
     const ptrdiff_t shared_blocks = (job.shared.rows + job.shared_block - 1) / job.shared_block;
-    job.far = rows * job.row_bytes >= FAR_FROM;
     job.stream = !job.in_place && rows * job.row_bytes >= STREAM_FROM && job.row_bytes <= PE_STREAM_ROW;
 
-    const size_t table = ((size_t)(job.table_block * angle_bytes) + 63) / 64 * 64;
-    job.sin_at = table;
-    const size_t scratch = 2 * table;
+    const size_t table = ((size_t)((job.own ? PE_ANGLE_ROWS : job.table_block) * angle_bytes) + 63) / 64 * 64;
+    /* whole lines of out meet whole vectors of angles: across two lines they take up to twice as long */
+    const size_t skipped = (uintptr_t)p->out.data % 64 / ((p->plan.half ? 1 : 2) * (size_t)pe_itemsize(job.dtype));
+    job.cos_at = job.stream && (!p->plan.half || pe_active->half_lines) ? skipped * (size_t)job.k->size % 64 : 0;
+    job.sin_at = job.cos_at + table;
+    const size_t scratch = job.sin_at + table;
     const double seconds = SECONDS_PER_BYTE * 2 * (double)(rows * job.row_bytes) +
                            SECONDS_PER_ANGLE * (double)(job.table.rows * p->plan.planes) * (double)shared_blocks;
     /* half of a row turned in place would be lost to an interrupt: such a call runs to its end */

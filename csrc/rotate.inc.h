@@ -9,14 +9,52 @@ INLINE void FN(ask_ahead)(const pe_turned *t, ptrdiff_t row, ptrdiff_t bytes) {
     for (ptrdiff_t at = 0; soon && at < bytes; at += LINE) __builtin_prefetch(soon + at, 0, 2);
 }
 
+/* Row i's angles, and those of the rows after it, where they are made on the way; where they then begin. */
+INLINE ptrdiff_t FN(angles_of)(const pe_turned *t, ptrdiff_t i) {
+    if (!t->turns) return i * t->angle_step;
+    const ptrdiff_t n = t->rows - i < PE_ANGLE_ROWS ? t->rows - i : PE_ANGLE_ROWS;
+    if (i % PE_ANGLE_ROWS == 0)
+        FN(sincos_rows)(t->turns, n, t->position + i * t->position_step, t->position_step, t->cos, t->sin);
+    return i % PE_ANGLE_ROWS * t->angle_step;
+}
+
 /* n planes of half pairs, `apart` bytes between members */
-INLINE void FN(turn_halves)(pe_dtype dtype, int n, const char *x, ptrdiff_t apart, const REAL *cos, const REAL *sin,
-                            char *out) {
+INLINE void FN(turned_halves)(pe_dtype dtype, int n, const char *x, ptrdiff_t apart, const REAL *cos, const REAL *sin,
+                              V *first, V *second) {
     const V a = FN(get)(dtype, x, n), b = FN(get)(dtype, x + apart, n);
     const V c = n < W ? v(load_n)(cos, n) : v(load)(cos), s = n < W ? v(load_n)(sin, n) : v(load)(sin);
-    FN(put)(dtype, out, v(sub)(v(mul)(a, c), v(mul)(b, s)), n);
-    FN(put)(dtype, out + apart, v(fma)(a, s, v(mul)(b, c)), n);
+    *first = v(sub)(v(mul)(a, c), v(mul)(b, s));
+    *second = v(fma)(a, s, v(mul)(b, c));
 }
+
+INLINE void FN(turn_halves)(pe_dtype dtype, int n, const char *x, ptrdiff_t apart, const REAL *cos, const REAL *sin,
+                            char *out, ptrdiff_t out_apart) {
+    V first, second;
+    FN(turned_halves)(dtype, n, x, apart, cos, sin, &first, &second);
+    FN(put)(dtype, out, first, n);
+    FN(put)(dtype, out + out_apart, second, n);
+}
+
+#if REAL_IS_FLOAT && W_f32 > 1
+/* the same of 2 W planes of bfloat16, as load_bfloats has them */
+INLINE void turned_bfloat_halves(const char *x, ptrdiff_t apart, const float *cos, const float *sin, vec_f32 first[2],
+                                 vec_f32 second[2]) {
+    vec_f32 a[2], b[2], c[2], s[2];
+    load_bfloats(x, a), load_bfloats(x + apart, b);
+    load_beside_bfloats(cos, c), load_beside_bfloats(sin, s);
+    for (int i = 0; i < 2; i++) {
+        first[i] = sub_f32(mul_f32(a[i], c[i]), mul_f32(b[i], s[i]));
+        second[i] = fma_f32(a[i], s[i], mul_f32(b[i], c[i]));
+    }
+}
+
+INLINE void turn_bfloat_halves(const char *x, ptrdiff_t apart, const float *cos, const float *sin, char *out) {
+    vec_f32 first[2], second[2];
+    turned_bfloat_halves(x, apart, cos, sin, first, second);
+    store_bfloats(out, first[0], first[1]);
+    store_bfloats(out + apart, second[0], second[1]);
+}
+#endif
 
 INLINE void FN(half_rows)(const pe_turned *t, pe_dtype dtype) {
     const ptrdiff_t z = pe_itemsize(dtype), planes = t->planes;
@@ -28,10 +66,15 @@ INLINE void FN(half_rows)(const pe_turned *t, pe_dtype dtype) {
         const REAL *cos = (const REAL *)(t->cos + row * t->angle_step);
         const REAL *sin = (const REAL *)(t->sin + row * t->angle_step);
         for (ptrdiff_t run = 0; run < planes; run += w, x += 2 * w * z, out += 2 * w * z, cos += w, sin += w) {
-            for (ptrdiff_t l = 0; l < whole; l += W)
-                FN(turn_halves)(dtype, W, x + l * z, w * z, cos + l, sin + l, out + l * z);
-            if (whole < w)
-                FN(turn_halves)(dtype, (int)(w % W), x + whole * z, w * z, cos + whole, sin + whole, out + whole * z);
+            ptrdiff_t l = 0;
+#if REAL_IS_FLOAT && W_f32 > 1
+            for (; dtype == PE_BF16 && l + 2 * W <= w; l += 2 * W)
+                turn_bfloat_halves(x + l * z, w * z, cos + l, sin + l, out + l * z);
+#endif
+            for (; l < whole; l += W)
+                FN(turn_halves)(dtype, W, x + l * z, w * z, cos + l, sin + l, out + l * z, w * z);
+            if (l < w)
+                FN(turn_halves)(dtype, (int)(w % W), x + l * z, w * z, cos + l, sin + l, out + l * z, w * z);
         }
     }
 }
@@ -117,60 +160,164 @@ INLINE void FN(pair_rows)(const pe_turned *t, pe_dtype dtype) {
     }
 }
 
-#if REAL_IS_FLOAT && W_f32 > 1
-/* A load waits for an earlier store whose address has the same lowest 12 bits: out must not lie ahead of x by less than
- * stores are under way, modulo that. */
-static bool in_the_way(const pe_turned *t) {
-    const uintptr_t ahead = ((uintptr_t)t->out - (uintptr_t)t->x) % 4096;
-    return ahead && ahead < 1024;
-}
-
-/* One such row of 16-bit values past the cache, two lines at a time: turning them takes about as long as moving them,
- * and neither waits for the other. (Float32 loses a third of its speed in this way, float64 a tenth.) */
-INLINE void stream_pairs(const pe_turned *t, pe_dtype dtype) {
-    char lines[2 * LINE] __attribute__((aligned(LINE)));
-    const size_t z = 2, n = 2 * (size_t)(t->rows * t->planes), some = sizeof lines / z;
-    const float *cos = (const float *)t->cos, *sin = (const float *)t->sin;
-    const char *x = t->x, *end = x + n * z, *next = t->next;
-    char *out = t->out;
-    size_t i = -(uintptr_t)out % LINE / z;
-    if (i > n) i = n;
-    turn_pairs_f32(dtype, i, x, cos, sin, out);
-    for (; i + some <= n; i += some) {
-        const char *soon = x + i * z + t->ahead * t->x_step;
-        if (soon >= end) soon = next ? next + (soon - end) : x;
-        for (size_t line = 0; line < sizeof lines; line += LINE) __builtin_prefetch(soon + line, 0, 2);
-        turn_pairs_f32(dtype, some, x + i * z, cos + i / 2, sin + i / 2, lines);
-        for (size_t line = 0; line < sizeof lines; line += LINE) stream_line(out + i * z + line, lines + line);
+#if STREAM_REGISTERS
+/* A line of pairs, from registers past the cache */
+INLINE void FN(turn_line)(pe_dtype dtype, const char *x, const REAL *cos, const REAL *sin, char *out) {
+    const ptrdiff_t two = 2 * W * pe_itemsize(dtype); /* bytes of two vectors of values, W angles */
+    for (ptrdiff_t i = 0, l = 0; i < LINE; i += two, l += W) {
+#if REAL_IS_FLOAT
+        if (dtype == PE_BF16) {
+            vec_f32 a, b;
+            turned_bfloats(x + i, cos + l, sin + l, &a, &b);
+            stream_bfloat_pairs(out + i, a, b);
+            continue;
+        }
+#endif
+        const V a = FN(turned)(dtype, x + i, cos + l, sin + l, W);
+        const V b = FN(turned)(dtype, x + i + two / 2, cos + l + W / 2, sin + l + W / 2, W);
+        FN(stream_two)(dtype, out + i, a, b);
     }
-    turn_pairs_f32(dtype, n - i, x + i * z, cos + i / 2, sin + i / 2, out + i * z);
 }
-static void short_stream(const pe_turned *t) { stream_pairs(t, PE_F16); }
-static void brain_stream(const pe_turned *t) { stream_pairs(t, PE_BF16); }
 #endif
 
+/* n bytes of values, the next of the stream. Lines that begin or end elsewhere go by its buffer. Of whole ones,
+ * turning takes about as long as moving, and neither waits for the other: from registers, or two at a time by memory.
+ * What follows x reaches to `end`, and then goes on at t->next. */
+INLINE void FN(stream_values)(const pe_turned *t, pe_dtype dtype, ptrdiff_t n, const char *x, const char *end,
+                              const REAL *cos, const REAL *sin, stream_t *stream) {
+    enum { SOME = STREAM_REGISTERS ? LINE : 2 * LINE };
+    const ptrdiff_t z = pe_itemsize(dtype), ahead = t->ahead * t->x_step;
+    ptrdiff_t i = 0;
+    if (stream->held) {
+        i = LINE - stream->held < n ? LINE - stream->held : n;
+        FN(turn_pairs)(dtype, (size_t)(i / z), x, cos, sin, stream_place(stream));
+        stream_row(stream, i);
+    }
+    for (; i + SOME <= n; i += SOME, stream->line += SOME) {
+        const char *soon = x + i + ahead;
+        if (soon >= end) soon = t->next ? t->next + (soon - end) : x;
+        for (int line = 0; line < SOME; line += LINE) __builtin_prefetch(soon + line, 0, 2);
+#if STREAM_REGISTERS
+        FN(turn_line)(dtype, x + i, cos + i / z / 2, sin + i / z / 2, stream->line);
+#else
+        char lines[SOME] __attribute__((aligned(LINE)));
+        FN(turn_pairs)(dtype, (size_t)(SOME / z), x + i, cos + i / z / 2, sin + i / z / 2, lines);
+        for (int line = 0; line < SOME; line += LINE) stream_line(stream->line + line, lines + line);
+#endif
+    }
+    if (i == n) return;
+    FN(turn_pairs)(dtype, (size_t)((n - i) / z), x + i, cos + i / z / 2, sin + i / z / 2, stream_place(stream));
+    stream_row(stream, n - i);
+}
+
+/* Pairs of rows that are one, past the cache */
+INLINE void FN(stream_pairs)(const pe_turned *t, pe_dtype dtype) {
+    char buffer[PE_STREAM_ROW + LINE] __attribute__((aligned(PE_STREAM_ROW + LINE)));
+    stream_t stream = stream_open(t->out, buffer);
+    const char *end = t->x + t->rows * t->x_step;
+    const ptrdiff_t few = t->turns ? PE_ANGLE_ROWS : t->rows;
+    for (ptrdiff_t row = 0; row < t->rows; row += few) {
+        const ptrdiff_t n = t->rows - row < few ? t->rows - row : few, angle = FN(angles_of)(t, row);
+        FN(stream_values)(t, dtype, n * t->x_step, t->x + row * t->x_step, end, (const REAL *)(t->cos + angle),
+                          (const REAL *)(t->sin + angle), &stream);
+    }
+    stream_close(&stream);
+}
+
 /* Half pairs past the cache, in one piece: a call for every few rows costs a tenth of the speed. */
-INLINE void FN(stream_half)(const pe_turned *t, pe_dtype dtype) {
+INLINE void FN(stream_half_rows)(const pe_turned *t, pe_dtype dtype) {
     char buffer[PE_STREAM_ROW + LINE] __attribute__((aligned(PE_STREAM_ROW + LINE)));
     const ptrdiff_t bytes = t->before + 2 * t->planes * pe_itemsize(dtype) + t->after;
     stream_t stream = stream_open(t->out, buffer);
     pe_turned one = *t;
-    one.rows = 1, one.ahead = 0;
+    one.rows = 1, one.ahead = 0, one.turns = NULL;
     for (ptrdiff_t row = 0; row < t->rows; row++) {
         if (t->ahead) FN(ask_ahead)(t, row, bytes);
+        const ptrdiff_t angle = FN(angles_of)(t, row);
+        one.cos = t->cos + angle, one.sin = t->sin + angle;
         one.out = stream_place(&stream);
         if (t->before) memcpy(one.out, one.x, (size_t)t->before);
         FN(half_rows)(&one, dtype);
         if (t->after) memcpy(one.out + bytes - t->after, one.x + bytes - t->after, (size_t)t->after);
         stream_row(&stream, bytes);
-        one.x += t->x_step, one.cos += t->angle_step, one.sin += t->angle_step;
+        one.x += t->x_step;
     }
     stream_close(&stream);
+}
+
+#if STREAM_REGISTERS
+/* A line of either half, from registers past the cache */
+INLINE void FN(turn_half_lines)(pe_dtype dtype, const char *x, ptrdiff_t apart, const REAL *cos, const REAL *sin,
+                                char *out) {
+    const ptrdiff_t one = W * pe_itemsize(dtype); /* bytes of a vector of values */
+    for (ptrdiff_t i = 0, l = 0; i < LINE; i += 2 * one, l += 2 * W) {
+        V first[2], second[2];
+#if REAL_IS_FLOAT
+        if (dtype == PE_BF16) {
+            turned_bfloat_halves(x + i, apart, cos + l, sin + l, first, second);
+            stream_beside_bfloats(out + i, first[0], first[1]);
+            stream_beside_bfloats(out + apart + i, second[0], second[1]);
+            continue;
+        }
+#endif
+        for (int k = 0; k < 2; k++)
+            FN(turned_halves)(dtype, W, x + i + k * one, apart, cos + l + k * W, sin + l + k * W, &first[k],
+                              &second[k]);
+        FN(stream_two)(dtype, out + i, first[0], first[1]);
+        FN(stream_two)(dtype, out + apart + i, second[0], second[1]);
+    }
+}
+
+/* Half pairs past the cache where halves are whole lines long, but begin anywhere: lines that hold the end of one and
+ * the beginning of the next are put together aside, and leave a row later, or their loads would wait for their stores.
+ * Vectors may reach beyond such a line on either side. */
+INLINE void FN(stream_halves)(const pe_turned *t, pe_dtype dtype) {
+    enum { SLOT = 3 * LINE };
+    char slots[4 * SLOT] __attribute__((aligned(LINE)));
+    const ptrdiff_t z = pe_itemsize(dtype), w = t->planes, half = w * z, bytes = 2 * half;
+    const ptrdiff_t past = (ptrdiff_t)((uintptr_t)t->out % LINE), head = past ? (LINE - past) / z : 0;
+    char *out = t->out;
+    for (ptrdiff_t row = 0; row <= t->rows; row++, out += bytes) {
+        char *start = slots + LINE + row % 2 * 2 * SLOT, *before = slots + LINE + (row + 1) % 2 * 2 * SLOT;
+        if (past && row == 1) memcpy(out - bytes, before + past, (size_t)(LINE - past));
+        else if (past && row) stream_line(out - bytes - past, before);
+        if (past && row) stream_line(out - half - past, before + SLOT);
+        if (row == t->rows) {
+            memcpy(out - past, start, (size_t)past);
+            break;
+        }
+        if (t->ahead) FN(ask_ahead)(t, row, bytes);
+        const ptrdiff_t angle = FN(angles_of)(t, row);
+        const REAL *cos = (const REAL *)(t->cos + angle), *sin = (const REAL *)(t->sin + angle);
+        const char *x = t->x + row * t->x_step;
+        for (ptrdiff_t l = 0; l < head; l += W)
+            FN(turn_halves)(dtype, W, x + l * z, half, cos + l, sin + l, start + past + l * z, SLOT);
+        for (ptrdiff_t l = w, at = past; at > 0;) {
+            l -= W, at -= W * z;
+            FN(turn_halves)(dtype, W, x + l * z, half, cos + l, sin + l, start + SLOT + at, before - start - SLOT);
+        }
+        for (ptrdiff_t l = head; l + LINE / z <= w; l += LINE / z)
+            FN(turn_half_lines)(dtype, x + l * z, half, cos + l, sin + l, out + l * z);
+    }
+}
+#endif
+
+/* Rows of half pairs past the cache */
+INLINE void FN(stream_half)(const pe_turned *t, pe_dtype dtype) {
+#if STREAM_REGISTERS
+    const ptrdiff_t z = pe_itemsize(dtype);
+    if (t->blocks == 1 && !t->before && !t->after && t->planes * z % LINE == 0 && (uintptr_t)t->out % (size_t)z == 0) {
+        FN(stream_halves)(t, dtype);
+        return;
+    }
+#endif
+    FN(stream_half_rows)(t, dtype);
 }
 
 #define TURNERS(name, dtype)                                                                                          \
     static void FN(name##_pairs)(const pe_turned *t) { FN(pair_rows)(t, dtype); }                                     \
     static void FN(name##_half)(const pe_turned *t) { FN(half_rows)(t, dtype); }                                      \
+    static void FN(name##_pair_stream)(const pe_turned *t) { FN(stream_pairs)(t, dtype); }                            \
     static void FN(name##_half_stream)(const pe_turned *t) { FN(stream_half)(t, dtype); }
 
 TURNERS(real, REAL_DTYPE)
@@ -190,44 +337,50 @@ static void turn(const pe_turned *t, ptrdiff_t bytes, turner kernel) {
     }
     kernel(t);
 }
+#endif
 
-/* Past the cache a few rows at a time, while others are on their way. */
-static void turn_stream(const pe_turned *t, ptrdiff_t bytes, turner kernel) {
+/* A few rows at a time: past the cache while others are on their way, or as their angles are made. */
+static void FN(turn_few)(const pe_turned *t, ptrdiff_t bytes, turner kernel) {
     char buffer[PE_STREAM_ROW + LINE] __attribute__((aligned(PE_STREAM_ROW + LINE)));
     stream_t stream = stream_open(t->out, buffer);
-    const ptrdiff_t few = bytes < 2048 ? 2048 / bytes : 1;
+    ptrdiff_t few = bytes < 2048 ? 2048 / bytes : 1;
+    if (t->turns) few = few < PE_ANGLE_ROWS ? 1 : PE_ANGLE_ROWS; /* the angles of a group serve all of it */
     pe_turned some = *t;
-    some.out_step = bytes, some.ahead = 0;
+    some.ahead = 0, some.turns = NULL;
+    if (t->stream) some.out_step = bytes;
     for (ptrdiff_t row = 0; row < t->rows; row += some.rows) {
+        const ptrdiff_t angle = FN(angles_of)(t, row);
         some.rows = t->rows - row < few ? t->rows - row : few;
-        for (ptrdiff_t i = row; i < row + some.rows; i++) ask_ahead_f32(t, i, bytes);
-        some.out = stream_place(&stream);
+        for (ptrdiff_t i = row; t->ahead && i < row + some.rows; i++) FN(ask_ahead)(t, i, bytes);
+        some.x = t->x + row * t->x_step;
+        some.cos = t->cos + angle, some.sin = t->sin + angle;
+        some.out = t->stream ? stream_place(&stream) : t->out + row * t->out_step;
         turn(&some, bytes, kernel);
-        stream_row(&stream, some.rows * bytes);
-        some.x += some.rows * t->x_step;
-        some.cos += some.rows * t->angle_step, some.sin += some.rows * t->angle_step;
+        if (t->stream) stream_row(&stream, some.rows * bytes);
     }
-    stream_close(&stream);
+    if (t->stream) stream_close(&stream);
 }
-#endif
+
+/* Pairs of rows that are one. By memory float32 loses a third of its speed, float64 a tenth; and a load waits for an
+ * earlier store whose address has the same lowest 12 bits: out must not lie ahead of x by less than stores are under
+ * way, modulo that. */
+static bool FN(may_stream_pairs)(const pe_turned *t) {
+    const uintptr_t ahead = ((uintptr_t)t->out - (uintptr_t)t->x) % 4096;
+    if (!FN(is_one)(t) || (uintptr_t)t->out % (2 * (size_t)pe_itemsize(t->dtype))) return false;
+    return STREAM_REGISTERS || (t->dtype != REAL_DTYPE && (!ahead || ahead >= 1024));
+}
 
 static void FN(rotate)(const pe_turned *t) {
-    static const turner turners[][3] = {
+    static const turner turners[][4] = {
 #if REAL_IS_FLOAT
-        [PE_F16] = {short_pairs_f32, short_half_f32, short_half_stream_f32},
-        [PE_BF16] = {brain_pairs_f32, brain_half_f32, brain_half_stream_f32},
+        [PE_F16] = {short_pairs_f32, short_half_f32, short_pair_stream_f32, short_half_stream_f32},
+        [PE_BF16] = {brain_pairs_f32, brain_half_f32, brain_pair_stream_f32, brain_half_stream_f32},
 #endif
-        [REAL_DTYPE] = {FN(real_pairs), FN(real_half), FN(real_half_stream)},
+        [REAL_DTYPE] = {FN(real_pairs), FN(real_half), FN(real_pair_stream), FN(real_half_stream)},
     };
-#if REAL_IS_FLOAT && W_f32 > 1
-    if (t->stream && !t->half && t->dtype != PE_F32 && (uintptr_t)t->out % 4 == 0 && is_one_f32(t) && !in_the_way(t)) {
-        (t->dtype == PE_F16 ? short_stream : brain_stream)(t);
-        return;
-    }
-#endif
     const ptrdiff_t bytes = t->before + 2 * t->planes * pe_itemsize(t->dtype) + t->after;
     const turner *of_dtype = turners[t->dtype];
-    if (t->stream && t->half) of_dtype[2](t);
-    else if (t->stream) turn_stream(t, bytes, of_dtype[0]);
+    if (t->stream && (t->half || FN(may_stream_pairs)(t))) of_dtype[2 + t->half](t);
+    else if (t->stream || t->turns) FN(turn_few)(t, bytes, of_dtype[t->half]);
     else turn(t, bytes, of_dtype[t->half]);
 }

@@ -21,8 +21,7 @@ static inline ptrdiff_t pe_padded(const pe_plan *plan) {
 
 /* Rows of D reals turned by their angles, from x to out (which may be x); steps in bytes. */
 static inline void pe_turn_rows(const pe_real_kernels *k, const pe_plan *plan, ptrdiff_t D, ptrdiff_t rows,
-                                const char *x, ptrdiff_t x_step, const char *cos, const char *sin, char *out,
-                                ptrdiff_t out_step) {
+                                const char *x, ptrdiff_t x_step, char *cos, char *sin, char *out, ptrdiff_t out_step) {
     const pe_turned turned = {.dtype = k->size == 8 ? PE_F64 : PE_F32, .rows = rows, .planes = plan->planes,
                               .before = plan->offset * k->size, .after = (D - pe_turned_end(plan)) * k->size,
                               .blocks = plan->blocks, .half = plan->half, .x = x, .cos = cos, .sin = sin,

@@ -94,7 +94,46 @@ INLINE void FN(put)(pe_dtype dtype, char *p, V a, int n) {
     else v(store)(p, a);
 }
 
+/* Two vectors from registers past the cache, where there are such stores; p is a multiple of what they fill. */
+INLINE void FN(stream_two)(pe_dtype dtype, char *p, V a, V b) {
+#if STREAM_REGISTERS
 #if REAL_IS_FLOAT
+    if (dtype == PE_F16) stream_halves(p, a, b);
+    else if (dtype == PE_BF16) stream_bfloats(p, a, b);
+    else
+#endif
+        v(stream)(p, a), v(stream)(p + sizeof a, b);
+    (void)dtype;
+#else
+    FN(put)(dtype, p, a, W);
+    FN(put)(dtype, p + W * pe_itemsize(dtype), b, W);
+#endif
+}
+
+#if REAL_IS_FLOAT
+/* Loops that compilers make vectors of: no calls, and the largest by the bits of what is not negative. */
+static double split_turns(ptrdiff_t n, double *high, double *low, uint32_t *word, float *rest) {
+    const double inverse_2pi = 0x1.45f306dc9c883p-3, inverse_2pi_low = -0x1.6b01ec5417056p-57;
+    int64_t highest = 0;
+    double result;
+    for (ptrdiff_t l = 0; l < n; l++) {
+        const double w = high[l], turns = w * inverse_2pi;
+        const double tail = fma(w, inverse_2pi, -turns) + w * inverse_2pi_low;
+        /* adding 1.5 * 2^26 rounds to 26 bits, which are then the lowest; whole turns stand above them */
+        const double sum = turns + 0x1.8p26, size = fabs(turns);
+        int64_t bits, size_bits;
+        memcpy(&bits, &sum, sizeof bits);
+        memcpy(&size_bits, &size, sizeof size_bits);
+        highest = size_bits > highest ? size_bits : highest;
+        high[l] = turns;
+        low[l] = tail;
+        word[l] = (uint32_t)bits << 6;
+        rest[l] = (float)((turns - (sum - 0x1.8p26) + tail) * 6.283185307179586);
+    }
+    memcpy(&result, &highest, sizeof result);
+    return result;
+}
+
 /* position * (high + low) to 106 bits */
 INLINE void product_f64(double position, const double *high, const double *low, vec_f64 *head, vec_f64 *tail) {
     const vec_f64 p = set1_f64(position), w = load_f64(high);
@@ -104,80 +143,110 @@ INLINE void product_f64(double position, const double *high, const double *low, 
 #endif
 
 #if REAL_IS_FLOAT && W_f32 > 1
-/* The phase less quarters of W_f64 planes from l on, and the sum whose low bits count them: adding 1.5 * 2^50 rounds to
- * quarters. One axis loses nothing up to FAST_TURNS; a sum is rounded once an axis, which below NEAR_TURNS is 1e-9. */
-#define FAST_TURNS 0x1p30
-#define NEAR_TURNS 0x1p22
-INLINE vec_f64 phase_f64(const pe_turns *turns, int axes, const double *position, ptrdiff_t l, vec_f64 *count) {
-    const vec_f64 magic = set1_f64(0x1.8p50), p = set1_f64(position[0]), high = load_f64(turns->high + l);
-    if (axes == 1) {
-        *count = fma_f64(p, high, magic);
-        return fma_f64(p, load_f64(turns->low + l), fms_f64(p, high, sub_f64(*count, magic)));
+/* What a position takes: a word of the phase is 2^-32 turns, and sums of words lose nothing but whole turns. */
+typedef enum {
+    WORDS, /* integral, |.| < 2^20 together: products of integers, and what these leave out in float32 */
+    NEAR,  /* fewer than 2^19 turns: float64 products rounded to words, 7e-10 radians an axis */
+    FAR,   /* fewer than 2^50: the same, whole turns taken off first */
+    BEYOND
+} reach_t;
+
+static reach_t reach_of(const pe_turns *turns, const double *position) {
+    double sum = 0;
+    bool whole = true;
+    for (int a = 0; a < turns->axes; a++) sum += fabs(position[a]);
+    if (sum < 0x1p20 && turns->highest < PE_WORD_TURNS) {
+        for (int a = 0; a < turns->axes; a++) whole &= (double)(int32_t)position[a] == position[a];
+        if (whole) return WORDS;
     }
-    vec_f64 sum = mul_f64(p, high);
-    for (int a = 1; a < axes; a++)
-        sum = fma_f64(set1_f64(position[a]), load_f64(turns->high + a * turns->axis + l), sum);
-    *count = add_f64(sum, magic);
-    return sub_f64(sum, sub_f64(*count, magic));
+    return sum * turns->highest < 0x1p19 ? NEAR : sum * turns->highest < 0x1p50 ? FAR : BEYOND;
 }
+
+/* Rows of one reach, no more than this many: the frequencies of a vector stay in registers while they go by. */
+#define ANGLE_ROWS 16
 
 /* axes is a constant where it is 1, so that nothing is looped over for the sake of a few vectors */
-INLINE void real_sincos(const pe_turns *turns, int axes, const double *position, float *cos, float *sin) {
+INLINE void word_rows(const pe_turns *turns, int axes, int n, const double *position, ptrdiff_t step, float *cos,
+                      float *sin) {
     const vec_f32 amplitude = set1_f32((float)turns->amplitude);
-    const vec_f32 signed_amplitude = set1_f32((float)(turns->sign * turns->amplitude));
-    for (ptrdiff_t l = 0; l < turns->padded; l += W_f32) {
-        vec_f64 count[2], rest[2];
-        vec_f32 c, s;
-        for (int i = 0; i < 2; i++) rest[i] = phase_f64(turns, axes, position, l + i * W_f64, &count[i]);
-        sincos_pair(count, rest, &c, &s);
-        store_f32(cos + l, mul_f32(c, amplitude));
-        store_f32(sin + l, mul_f32(s, signed_amplitude));
-    }
-}
-
-/* Integral positions, |.| < 2^20 together: half the work. */
-#define WORD_POSITIONS 0x1p20
-INLINE void word_sincos(const pe_turns *turns, int axes, const double *position, float *cos, float *sin) {
-    const vec_f32 amplitude = set1_f32((float)turns->amplitude);
-    const vec_f32 signed_amplitude = set1_f32((float)(turns->sign * turns->amplitude));
     const ptrdiff_t padded = turns->padded, axis = turns->axis;
-    const uint32_t *words = turns->word;
-    const float *rests = turns->rest;
-    uint32_t whole[PE_MAX_POSITION_AXES];
-    float real[PE_MAX_POSITION_AXES];
-    for (int a = 0; a < axes; a++) whole[a] = (uint32_t)(int32_t)position[a], real[a] = (float)position[a];
-    for (ptrdiff_t l = 0; l < padded; l += W_f32) {
-        vec_i32 word = mul_i32(set1_i32(whole[0]), load_i32(words + l));
-        vec_f32 rest = mul_f32(set1_f32(real[0]), load_f32(rests + l)), c, s;
-        for (int a = 1; a < axes; a++) {
-            const ptrdiff_t at = a * axis + l;
-            word = add_i32(word, mul_i32(set1_i32(whole[a]), load_i32(words + at)));
-            rest = fma_f32(set1_f32(real[a]), load_f32(rests + at), rest);
+    uint32_t whole[ANGLE_ROWS * PE_MAX_POSITION_AXES];
+    float real[ANGLE_ROWS * PE_MAX_POSITION_AXES];
+    for (int i = 0; i < n; i++)
+        for (int a = 0; a < axes; a++) {
+            const int32_t x = (int32_t)(turns->sign * position[i * step + a]);
+            whole[i * axes + a] = (uint32_t)x, real[i * axes + a] = (float)x;
         }
-        sincos_word(word, rest, &c, &s);
-        store_f32(cos + l, mul_f32(c, amplitude));
-        store_f32(sin + l, mul_f32(s, signed_amplitude));
+    for (ptrdiff_t l = 0; l < padded; l += W_f32) {
+        const vec_i32 words = load_i32(turns->word + l);
+        const vec_f32 rests = load_f32(turns->rest + l);
+        for (int i = 0; i < n; i++) {
+            vec_i32 word = mul_i32(set1_i32(whole[i * axes]), words);
+            vec_f32 rest = mul_f32(set1_f32(real[i * axes]), rests), c, s;
+            for (int a = 1; a < axes; a++) {
+                const ptrdiff_t at = a * axis + l;
+                word = add_i32(word, mul_i32(set1_i32(whole[i * axes + a]), load_i32(turns->word + at)));
+                rest = fma_f32(set1_f32(real[i * axes + a]), load_f32(turns->rest + at), rest);
+            }
+            sincos_word(word, rest, &c, &s);
+            store_f32(cos + i * padded + l, mul_f32(c, amplitude));
+            store_f32(sin + i * padded + l, mul_f32(s, amplitude));
+        }
     }
 }
 
-INLINE void fast_sincos(const pe_turns *turns, int axes, bool words, const double *position, float *cos, float *sin) {
-    if (words) word_sincos(turns, axes, position, cos, sin);
-    else real_sincos(turns, axes, position, cos, sin);
+/* Adding 1.5 * 2^20 rounds to words, which are then the lowest 32 bits; of 1.5 * 2^52, to whole turns. */
+INLINE void real_rows(const pe_turns *turns, int axes, bool far, int n, const double *position, ptrdiff_t step,
+                      float *cos, float *sin) {
+    const vec_f64 words = set1_f64(0x1.8p20), whole = set1_f64(0x1.8p52);
+    const vec_f32 amplitude = set1_f32((float)turns->amplitude);
+    const ptrdiff_t padded = turns->padded;
+    double signed_position[ANGLE_ROWS * PE_MAX_POSITION_AXES];
+    for (int i = 0; i < n; i++)
+        for (int a = 0; a < axes; a++) signed_position[i * axes + a] = turns->sign * position[i * step + a];
+    for (ptrdiff_t l = 0; l < padded; l += W_f32) {
+        vec_f64 high[PE_MAX_POSITION_AXES][2], low[PE_MAX_POSITION_AXES][2];
+        for (int a = 0; a < axes; a++) {
+            load_pair_f64(turns->high + a * turns->axis + l, high[a]);
+            if (far) load_pair_f64(turns->low + a * turns->axis + l, low[a]);
+        }
+        for (int i = 0; i < n; i++) {
+            vec_f64 sum[2] = {words, words};
+            vec_f32 c, s;
+            for (int a = 0; a < axes; a++) {
+                const vec_f64 p = set1_f64(signed_position[i * axes + a]);
+                for (int j = 0; j < 2; j++) {
+                    vec_f64 turned = zero_f64();
+                    if (far) turned = sub_f64(fma_f64(p, high[a][j], whole), whole);
+                    if (far) sum[j] = add_f64(sum[j], fma_f64(p, low[a][j], fms_f64(p, high[a][j], turned)));
+                    else sum[j] = fma_f64(p, high[a][j], sum[j]);
+                }
+            }
+            sincos_word(low_words(sum[0], sum[1]), zero_f32(), &c, &s);
+            store_f32(cos + i * padded + l, mul_f32(c, amplitude));
+            store_f32(sin + i * padded + l, mul_f32(s, amplitude));
+        }
+    }
+}
+
+/* Rows from the first on that are of its reach, at most ANGLE_ROWS; 0 where it is BEYOND. */
+static int near_rows(const pe_turns *turns, ptrdiff_t most, const double *position, ptrdiff_t step, float *cos,
+                     float *sin) {
+    const reach_t reach = reach_of(turns, position);
+    int n = 1;
+    if (reach == BEYOND) return 0;
+    while (n < ANGLE_ROWS && n < most && reach_of(turns, position + n * step) == reach) n++;
+    if (reach == WORDS && turns->axes == 1) word_rows(turns, 1, n, position, step, cos, sin);
+    else if (reach == WORDS) word_rows(turns, turns->axes, n, position, step, cos, sin);
+    else if (reach == NEAR && turns->axes == 1) real_rows(turns, 1, false, n, position, step, cos, sin);
+    else if (reach == NEAR) real_rows(turns, turns->axes, false, n, position, step, cos, sin);
+    else real_rows(turns, turns->axes, true, n, position, step, cos, sin);
+    return n;
 }
 #endif
 
+/* Phases of any size, a row at a time: in float64 for float64, where a position is BEYOND, and in plain C. */
 static void FN(turn_angles)(const pe_turns *turns, const double *position, REAL *cos, REAL *sin) {
-#if REAL_IS_FLOAT && W_f32 > 1
-    double reach = fabs(position[0]);
-    for (int a = 1; a < turns->axes; a++) reach += fabs(position[a]);
-    if (reach * turns->highest < (turns->axes == 1 ? FAST_TURNS : NEAR_TURNS)) {
-        bool words = reach < WORD_POSITIONS && turns->highest < PE_WORD_TURNS;
-        for (int a = 0; words && a < turns->axes; a++) words = (double)(int32_t)position[a] == position[a];
-        if (turns->axes == 1) fast_sincos(turns, 1, words, position, cos, sin);
-        else fast_sincos(turns, turns->axes, words, position, cos, sin);
-        return;
-    }
-#endif
     const vec_f64 amplitude = set1_f64(turns->amplitude), signed_amplitude = set1_f64(turns->sign * turns->amplitude);
     const vec_f64 four = set1_f64(4), fourth = set1_f64(0.25);
     for (ptrdiff_t l = 0; l < turns->padded; l += W_f64) {
@@ -218,9 +287,18 @@ static void FN(fade_angles)(const pe_turns *turns, const double *position, REAL 
     }
 }
 
-static void FN(sincos_row)(const pe_turns *turns, const double *position, void *cos, void *sin) {
-    FN(turn_angles)(turns, position, cos, sin);
-    if (turns->rate) FN(fade_angles)(turns, position, cos, sin);
+static void FN(sincos_rows)(const pe_turns *turns, ptrdiff_t n, const double *position, ptrdiff_t step, void *cos,
+                            void *sin) {
+    for (ptrdiff_t i = 0, made; i < n; i += made) {
+        REAL *c = (REAL *)cos + i * turns->padded, *s = (REAL *)sin + i * turns->padded;
+        made = 0;
+#if REAL_IS_FLOAT && W_f32 > 1
+        made = near_rows(turns, n - i, position + i * step, step, c, s);
+#endif
+        if (!made) FN(turn_angles)(turns, position + i * step, c, s), made = 1;
+    }
+    for (ptrdiff_t i = 0; turns->rate && i < n; i++)
+        FN(fade_angles)(turns, position + i * step, (REAL *)cos + i * turns->padded, (REAL *)sin + i * turns->padded);
 }
 
 static void FN(transpose)(ptrdiff_t rows, ptrdiff_t columns, double same, const void *factor, const void *src,

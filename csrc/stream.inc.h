@@ -1,8 +1,10 @@
 /* Writing past the cache: what is made row by row in a buffer leaves it in whole lines, however rows are aligned.
- * Stored straight from registers, the same vectors reach 60 to 90 % of copy bandwidth: lines go out in parts, and the
- * processor runs so far ahead that its stores and the lines it reads are in each other's way. Here a line is loaded
- * across two vectors just put into the buffer, and so waits until they and the lines before them have left the store
- * queue (a fence a row instead: as fast where out is aligned, 25 points slower where it is not).
+ * On processors with AVX-512 the same vectors stored straight from registers reach 60 to 90 % of copy bandwidth: lines
+ * go out in parts, and the processor runs so far ahead that its stores and the lines it reads are in each other's way.
+ * Here a line is loaded across two vectors just put into the buffer, and so waits until they and the lines before them
+ * have left the store queue (a fence a row instead: as fast where out is aligned, 25 points slower where it is not).
+ * With AVX2 (STREAM_REGISTERS) it is the wait that costs, 10 to 30 points: there whole lines leave from registers, and
+ * only what lines share goes by the buffer.
  *
  * The buffer is one page: a store into two pages takes some 400 cycles, and it would be the same one in every row. */
 #define LINE 64

@@ -31,7 +31,7 @@ static void tables_task(const void *context, ptrdiff_t task, void *scratch) {
     double *cos = scratch, *sin = cos + job->turns.padded, position[PE_MAX_POSITION_AXES];
     for (ptrdiff_t row = first; row < end && !pe_stopping(); row++) {
         for (int a = 0; a < p->plan.axes; a++) position[a] = position_at(p, a, row);
-        job->k->sincos_row(&job->turns, position, cos, sin);
+        job->k->sincos_rows(&job->turns, 1, position, PE_MAX_POSITION_AXES, cos, sin);
         if (p->cos) {
             memcpy(p->cos + row * planes, cos, (size_t)planes * sizeof *cos);
             memcpy(p->sin + row * planes, sin, (size_t)planes * sizeof *sin);

@@ -1,5 +1,6 @@
 /* The vector names on AVX2 with FMA and F16C: 8 floats, 4 doubles. */
 #include <immintrin.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -120,11 +121,11 @@ static inline vec_f64 totals_f64(const vec_f64 *a) {
 
 /* W/2 reals, each twice: c c c' c' ... */
 static inline vec_f32 twice_f32(const float *p) {
-    const __m256i each = _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3);
-    return _mm256_permutevar8x32_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), each);
+    const __m256i each = _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3); /* within halves: across them takes twice as long */
+    return _mm256_permutevar_ps(_mm256_broadcast_ps((const __m128 *)p), each);
 }
 static inline vec_f64 twice_f64(const double *p) {
-    return _mm256_permute4x64_pd(_mm256_castpd128_pd256(_mm_loadu_pd(p)), 0x50);
+    return _mm256_permute_pd(_mm256_broadcast_pd((const __m128d *)p), 0xc);
 }
 /* pairs (a, b) -> (a c - b s, b c + a s) */
 static inline vec_f32 turn_f32(vec_f32 a, vec_f32 c, vec_f32 s) {
@@ -149,14 +150,15 @@ static inline vec_f64 product_tail(vec_f64 a, vec_f64 b, vec_f64 product) { retu
 
 static inline void store_narrow_f32(float *p, vec_f64 a) { _mm_storeu_ps(p, _mm256_cvtpd_ps(a)); }
 
-/* Two float64 vectors as one of float32, and the low 32 bits of each of their elements. */
+/* The low 32 bits of 2 W float64 numbers, in their order, if these were loaded as a pair. */
 typedef __m256i vec_i32;
-static inline vec_f32 narrow_pair(vec_f64 a, vec_f64 b) {
-    return _mm256_set_m128(_mm256_cvtpd_ps(b), _mm256_cvtpd_ps(a));
+static inline void load_pair_f64(const double *p, vec_f64 *pair) {
+    const __m256d a = _mm256_loadu_pd(p), b = _mm256_loadu_pd(p + 4);
+    pair[0] = _mm256_permute2f128_pd(a, b, 0x20); /* 0 1 4 5, 2 3 6 7: two halves of 128 bits each */
+    pair[1] = _mm256_permute2f128_pd(a, b, 0x31);
 }
 static inline vec_i32 low_words(vec_f64 a, vec_f64 b) {
-    __m256 even = _mm256_shuffle_ps(_mm256_castpd_ps(a), _mm256_castpd_ps(b), 0x88); /* a0 a1 b0 b1 a2 a3 b2 b3 */
-    return _mm256_castpd_si256(_mm256_permute4x64_pd(_mm256_castps_pd(even), 0xd8));
+    return _mm256_castps_si256(_mm256_shuffle_ps(_mm256_castpd_ps(a), _mm256_castpd_ps(b), 0x88));
 }
 static inline vec_i32 load_i32(const void *p) { return _mm256_loadu_si256(p); }
 static inline vec_i32 set1_i32(uint32_t x) { return _mm256_set1_epi32((int)x); }
@@ -178,13 +180,16 @@ static inline void store_half(void *p, vec_f32 a) {
 static inline vec_f32 load_bfloat(const void *p) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(p)), 16));
 }
-/* the upper halves of the result: rounded to nearest even on the bits; a NaN keeps its sign and becomes quiet */
-static inline __m256i round_bfloat(vec_f32 a) {
+/* the upper halves of the result: rounded to nearest even on the bits, which are no NaN's */
+static inline __m256i round_numbers(vec_f32 a) {
     __m256i bits = _mm256_castps_si256(a), odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
-    __m256i rounded = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
-    __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
+    return _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+}
+/* the same of any: a NaN keeps its sign and becomes quiet */
+static inline __m256i round_bfloat(vec_f32 a) {
+    __m256i quiet = _mm256_or_si256(_mm256_castps_si256(a), _mm256_set1_epi32(0x400000));
     __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(a, a, _CMP_UNORD_Q));
-    return _mm256_blendv_epi8(rounded, quiet, nan);
+    return _mm256_blendv_epi8(round_numbers(a), quiet, nan);
 }
 static inline void store_bfloat(void *p, vec_f32 a) {
     const __m256i rounded = _mm256_srli_epi32(round_bfloat(a), 16);
@@ -198,10 +203,28 @@ static inline void load_bfloat_pairs(const void *p, vec_f32 *a, vec_f32 *b) {
     *a = _mm256_castsi256_ps(_mm256_slli_epi32(both, 16));
     *b = _mm256_castsi256_ps(_mm256_and_si256(both, _mm256_set1_epi32(-0x10000)));
 }
-static inline void store_bfloat_pairs(void *p, vec_f32 a, vec_f32 b) {
-    const __m256i low = _mm256_srli_epi32(round_bfloat(a), 16);
-    _mm256_storeu_si256(p, _mm256_blend_epi16(low, round_bfloat(b), 0xaa));
+static inline __m256i bfloat_pairs(vec_f32 a, vec_f32 b) {
+    const bool nan = _mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_UNORD_Q)); /* hardly ever: a fifth of the time less */
+    const __m256i low = nan ? round_bfloat(a) : round_numbers(a), high = nan ? round_bfloat(b) : round_numbers(b);
+    return _mm256_blend_epi16(_mm256_srli_epi32(low, 16), high, 0xaa);
 }
+static inline void store_bfloat_pairs(void *p, vec_f32 a, vec_f32 b) { _mm256_storeu_si256(p, bfloat_pairs(a, b)); }
+
+/* 2 W bfloat16, and as many floats, in the order in which their pieces meet without a step across halves */
+static inline void load_bfloats(const void *p, vec_f32 a[2]) {
+    const __m256i all = _mm256_loadu_si256(p), zero = _mm256_setzero_si256();
+    a[0] = _mm256_castsi256_ps(_mm256_unpacklo_epi16(zero, all)); /* 0 .. 3, 8 .. 11 */
+    a[1] = _mm256_castsi256_ps(_mm256_unpackhi_epi16(zero, all));
+}
+static inline void load_beside_bfloats(const float *p, vec_f32 a[2]) {
+    for (int i = 0; i < 2; i++) a[i] = _mm256_set_m128(_mm_loadu_ps(p + 8 + 4 * i), _mm_loadu_ps(p + 4 * i));
+}
+static inline __m256i bfloats(vec_f32 a, vec_f32 b) {
+    const bool nan = _mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_UNORD_Q));
+    const __m256i low = nan ? round_bfloat(a) : round_numbers(a), high = nan ? round_bfloat(b) : round_numbers(b);
+    return _mm256_packus_epi32(_mm256_srli_epi32(low, 16), _mm256_srli_epi32(high, 16));
+}
+static inline void store_bfloats(void *p, vec_f32 a, vec_f32 b) { _mm256_storeu_si256(p, bfloats(a, b)); }
 
 /* a line of 64 bytes, both ends aligned to it; the second past the cache */
 static inline void copy_line(char *to, const char *from) {
@@ -209,5 +232,21 @@ static inline void copy_line(char *to, const char *from) {
 }
 static inline void stream_line(char *to, const char *from) {
     for (int i = 0; i < 2; i++) _mm256_stream_si256((__m256i *)to + i, _mm256_load_si256((const __m256i *)from + i));
+}
+/* from registers: what two such stores write is whole lines */
+#define STREAM_REGISTERS 1
+static inline void stream_f32(void *p, vec_f32 a) { _mm256_stream_ps(p, a); }
+static inline void stream_f64(void *p, vec_f64 a) { _mm256_stream_pd(p, a); }
+static inline void stream_halves(void *p, vec_f32 a, vec_f32 b) {
+    _mm256_stream_si256(p, _mm256_set_m128i(_mm256_cvtps_ph(b, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC),
+                                            _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)));
+}
+static inline void stream_bfloats(void *p, vec_f32 a, vec_f32 b) {
+    const __m256i low = _mm256_srli_epi32(round_bfloat(a), 16), high = _mm256_srli_epi32(round_bfloat(b), 16);
+    _mm256_stream_si256(p, _mm256_permute4x64_epi64(_mm256_packus_epi32(low, high), 0xd8)); /* packed by halves */
+}
+static inline void stream_beside_bfloats(void *p, vec_f32 a, vec_f32 b) { _mm256_stream_si256(p, bfloats(a, b)); }
+static inline void stream_bfloat_pairs(void *p, vec_f32 a, vec_f32 b) {
+    _mm256_stream_si256(p, bfloat_pairs(a, b));
 }
 static inline void fence(void) { _mm_sfence(); }

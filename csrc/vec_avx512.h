@@ -114,10 +114,11 @@ static inline vec_f64 product_tail(vec_f64 a, vec_f64 b, vec_f64 product) { retu
 
 static inline void store_narrow_f32(float *p, vec_f64 a) { _mm256_storeu_ps(p, _mm512_cvtpd_ps(a)); }
 
-/* Two float64 vectors as one of float32, and the low 32 bits of each of their elements. */
+/* The low 32 bits of 2 W float64 numbers, in their order, if these were loaded as a pair. */
 typedef __m512i vec_i32;
-static inline vec_f32 narrow_pair(vec_f64 a, vec_f64 b) {
-    return _mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(a)), _mm512_cvtpd_ps(b), 1);
+static inline void load_pair_f64(const double *p, vec_f64 *pair) {
+    pair[0] = _mm512_loadu_pd(p);
+    pair[1] = _mm512_loadu_pd(p + 8);
 }
 static inline vec_i32 low_words(vec_f64 a, vec_f64 b) {
     const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
@@ -167,7 +168,20 @@ static inline void store_bfloat_pairs(void *p, vec_f32 a, vec_f32 b) {
     _mm512_storeu_si512(p, _mm512_mask_blend_epi16(0xaaaaaaaa, low, round_bfloat(b)));
 }
 
+/* 2 W bfloat16, and as many floats, in their order */
+static inline void load_bfloats(const void *p, vec_f32 a[2]) {
+    for (int i = 0; i < 2; i++) a[i] = load_bfloat((const char *)p + 32 * i);
+}
+static inline void load_beside_bfloats(const float *p, vec_f32 a[2]) {
+    for (int i = 0; i < 2; i++) a[i] = load_f32(p + 16 * i);
+}
+static inline void store_bfloats(void *p, vec_f32 a, vec_f32 b) {
+    store_bfloat(p, a);
+    store_bfloat((char *)p + 32, b);
+}
+
 /* a line of 64 bytes, both ends aligned to it; the second past the cache */
 static inline void copy_line(char *to, const char *from) { _mm512_store_si512(to, _mm512_loadu_si512(from)); }
 static inline void stream_line(char *to, const char *from) { _mm512_stream_si512((void *)to, _mm512_load_si512(from)); }
+#define STREAM_REGISTERS 0 /* by memory */
 static inline void fence(void) { _mm_sfence(); }

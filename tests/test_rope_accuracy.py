@@ -54,6 +54,24 @@ def test_error_lies_under_the_bound_and_within_a_factor_20(position, dtype, isa)
         assert bound <= 20 * error
 
 
+@each_isa
+@pytest.mark.parametrize("axes", [1, 3])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_a_row_is_what_it_is_alone(dtype, axes, isa):
+    """However its neighbours' phases are formed: of whole numbers, of words, less whole turns first."""
+    rng = np.random.default_rng(1)
+    far = np.array([*FAR, 2.0**19 + 0.5, 2.0**20, 2.0**40 + 3, 2.0**52 + 1, 5.25, 5.0, 6.0, -8.5])
+    positions = np.concatenate([np.arange(20), np.arange(20) + 0.25, rng.choice(far, 60)])
+    points = np.stack([np.roll(positions, i) for i in range(axes)], axis=-1)
+    freqs = np.array([[float(w) for w in spectrum(48, 1e4)], [0.5] * 24, [0.0, 1.0] * 12])[:axes]
+    for layout in "interleaved", "half":
+        rope, x = Rope(48, freqs=freqs, layout=layout), unit_planes(100, 48, dtype)
+        where = points if axes > 1 else positions
+        together = rope.apply(x, where)
+        for i in range(100):
+            assert together[i].tobytes() == rope.apply(x[i:i + 1], where[i:i + 1]).tobytes()
+
+
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_frequencies_as_given_are_exact_at_any_position(dtype):
     """Float64 numbers times float64 numbers, to 2^53: no part of the bound grows."""

@@ -39,6 +39,41 @@ def test_large_rotations(dtype, width, rotary_dim, offset, layout):
         assert out[:, part].tobytes() == small.tobytes()
 
 
+@pytest.mark.parametrize("layout", ["interleaved", "half"])
+@pytest.mark.parametrize("width, planes, heads, offset", [(128, 64, 1, 16), (128, 64, 3, 0), (64, 20, 3, 40)])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_large_rotations_whose_rows_have_positions_of_their_own(dtype, width, planes, heads, offset, layout):
+    """Angles are made a few rows at a time, and heads may have frequencies of their own."""
+    rows, rng = LARGE // (3 * width * np.dtype(dtype).itemsize) + 1, np.random.default_rng(0)
+    x = np.resize(rng.standard_normal((1000, width), np.float32), (3, rows, width)).astype(dtype)
+    points = rng.integers(0, 9999, (3, rows, 2)) + np.resize([0.0, 0.25, 1e7 + 1 / 3, 0.0, 0.0], (3, rows, 1))
+    turning = {"freqs": rng.random((2, heads, planes)).squeeze(), "layout": layout}
+    memory, start, out = placed(x.shape, dtype, offset)
+    pe.apply_rope_nd(x, points, out=out, **turning)
+    assert nothing_else_was_written(memory, start, out)
+    for first in (0, rows // 2, rows - 30):
+        part = slice(first, first + 30)
+        small = pe.apply_rope_nd(x[:, part], points[:, part], **turning)
+        assert out[:, part].tobytes() == small.tobytes()
+    assert pe.apply_rope_nd(x, points, out=x, **turning).tobytes() == out.tobytes()
+
+
+@pytest.mark.parametrize("layout", ["interleaved", "half"])
+@pytest.mark.parametrize("size", [1000, LARGE])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_what_is_not_finite_stays_in_its_plane(dtype, size, layout):
+    rows, rng = size // (128 * np.dtype(dtype).itemsize) + 3, np.random.default_rng(0)
+    x = np.resize(rng.standard_normal((1000, 128), np.float32), (rows, 128)).astype(dtype)
+    clean, odd = pe.apply_rope(x, positions=np.arange(rows), layout=layout), x.copy()
+    odd[1, 37], odd[2, 70] = np.nan, -np.inf
+    turned = pe.apply_rope(odd, positions=np.arange(rows), layout=layout)
+    hit = np.zeros(x.shape, bool)
+    for row, place in (1, 37), (2, 70):
+        hit[row, [place, place ^ 1 if layout == "interleaved" else (place + 64) % 128]] = True
+    assert not np.isfinite(turned[hit].astype(float)).any()
+    assert turned[~hit].tobytes() == clean[~hit].tobytes()
+
+
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("keys, offset", [(1000, 8), (2048, 0), (5003, 40)])
 @pytest.mark.parametrize("dtype", DTYPES)
