@@ -22,6 +22,7 @@
 #define FAR_BYTES (512 << 10)
 #define ANGLE_BYTES (16 << 10) /* of cos and of sin at a time, for the rows that are turned together */
 #define FEW 8 /* queries of a key head that decode.c takes */
+#define MAX_TOGETHER 8 /* key heads that a task of few queries walks side by side, where they lie so in memory */
 #define SORTED_TILES 4 /* query tiles that share an order: for fewer, sorting takes longer than it saves */
 #define FAR_KEYS 16 /* keys a step for one of them in a long cache: both streams are foreseen if K and V take turns
                       * often; turns within longer steps, V a step behind K, were a third slower */
@@ -71,7 +72,7 @@ static ptrdiff_t cut_scratch(const pe_attention_job *job, char *base, pe_attenti
         w->cos = take(at, job->turn_rows * pe_padded(&p->plan) * z);
         w->sin = take(at, job->turn_rows * pe_padded(&p->plan) * z);
     }
-    for (int i = 0; i < job->tiles; i++) {
+    for (int i = 0; i < job->tiles * job->together; i++) {
         pe_query_tile *t = &tiles[i];
         t->q = take(at, most(p->D, 1) * (job->few ? FEW * z : PE_LANE_BYTES));
         t->reference = take(at, PE_LANE_BYTES);
@@ -90,8 +91,8 @@ static ptrdiff_t cut_scratch(const pe_attention_job *job, char *base, pe_attenti
     return cutter.used;
 }
 
-static int set_tile(const pe_attention_job *job, pe_query_tile *tile, ptrdiff_t first) {
-    tile->first = first;
+static int set_tile(const pe_attention_job *job, pe_query_tile *tile, ptrdiff_t head, ptrdiff_t first) {
+    tile->head = head, tile->first = first;
     const ptrdiff_t left = job->rows - first;
     tile->used = left <= 0 ? 0 : left < job->k->lanes ? (int)left : job->k->lanes;
     tile->vectors = (tile->used + job->k->width - 1) / job->k->width;
@@ -127,12 +128,12 @@ static void narrow(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t kv, const
 
 /* Where a task stands, and the query tiles that it holds. */
 typedef struct {
-    ptrdiff_t part, head, block, b, h; /* h: of b's key heads, head of all of them */
+    ptrdiff_t part, head, block, b; /* head: its first, of all key heads */
     const ptrdiff_t *order;
     pe_attention_scratch w;
     int n_tiles;
     double t_low, t_high;
-    pe_query_tile tiles[MAX_TILES];
+    pe_query_tile tiles[MAX_TOGETHER];
 } task_t;
 
 static void open_task(const pe_attention_job *job, ptrdiff_t task, void *scratch, bool partial, task_t *at) {
@@ -141,16 +142,17 @@ static void open_task(const pe_attention_job *job, ptrdiff_t task, void *scratch
     const ptrdiff_t rest = task / job->parts;
     at->part = task % job->parts;
     at->block = job->blocks - 1 - rest % job->blocks; /* under a causal mask the last is the longest */
-    at->head = rest / job->blocks, at->b = at->head / job->heads, at->h = at->head % job->heads;
-    at->order = pe_key_order(p, &job->order, at->b, at->h);
+    at->head = rest / job->blocks * job->together, at->b = at->head / job->heads;
+    at->order = pe_key_order(p, &job->order, at->b, at->head % job->heads);
     at->n_tiles = 0;
     at->t_low = INFINITY, at->t_high = -INFINITY;
-    while (at->n_tiles < job->tiles) {
+    while (at->n_tiles < job->tiles * job->together) {
         pe_query_tile *tile = &at->tiles[at->n_tiles];
-        if (!set_tile(job, tile, (at->block * job->tiles + at->n_tiles) * job->k->lanes)) break;
-        tile->order = pe_query_order(p, &job->order, at->b, at->h);
-        if (partial) point_at_partial(job, tile, at->head, at->block, at->part);
-        pe_load_queries(job, at->b, at->h, tile, &at->w);
+        const ptrdiff_t head = at->head + at->n_tiles % job->together, i = at->n_tiles / job->together;
+        if (!set_tile(job, tile, head % job->heads, (at->block * job->tiles + i) * job->k->lanes)) break;
+        tile->order = pe_query_order(p, &job->order, at->b, tile->head);
+        if (partial) point_at_partial(job, tile, head, at->block, at->part);
+        pe_load_queries(job, at->b, tile, &at->w);
         if (tile->t_low < at->t_low) at->t_low = tile->t_low;
         if (tile->t_high > at->t_high) at->t_high = tile->t_high;
         at->n_tiles++;
@@ -162,32 +164,36 @@ static void open_task(const pe_attention_job *job, ptrdiff_t task, void *scratch
 static void walk_keys(const pe_attention_job *job, task_t *at, ptrdiff_t begin, ptrdiff_t used, ptrdiff_t end,
                       bool show) {
     const pe_attention_params *p = job->p;
-    const ptrdiff_t b = at->b, h = at->h, kv = pe_key_head(job, h), step = job->tile_keys;
-    const char *k_rows = pe_element(p, &p->k, pe_batch_offset(p, b, &p->k), kv, 0);
-    const char *v_rows = pe_element(p, &p->v, pe_batch_offset(p, b, &p->v), kv, 0);
+    const ptrdiff_t b = at->b, step = job->tile_keys;
+    const ptrdiff_t k_batch = pe_batch_offset(p, b, &p->k), v_batch = pe_batch_offset(p, b, &p->v);
     const ptrdiff_t k_stride = p->k.stride[p->batch_ndim + 1], v_stride = p->v.stride[p->batch_ndim + 1];
     ptrdiff_t n;
     for (ptrdiff_t j0 = begin; j0 < end && !pe_stopping(); j0 += n) {
         pe_key_tile keys; /* not cleared: that would cost as much as looking at it */
         n = (j0 < used ? used : end) - j0;
         if (n > step) n = step;
-        keys.first = j0, keys.n = n, keys.k = NULL;
-        keys.order = at->order;
-        pe_read_keys(job, b, h, &keys);
+        keys.first = j0, keys.n = n, keys.order = at->order;
         for (int i = 0; i < at->n_tiles; i++) {
             pe_query_tile *tile = &at->tiles[i];
             pe_visible see;
+            if (i == 0 || job->together > 1) {
+                keys.k = NULL;
+                pe_read_keys(job, b, tile->head, &keys);
+            }
             const bool seen = j0 < used && (job->few ? pe_see_few : pe_see_many)(job, tile, &keys, &see);
             if (!seen && !show) continue;
             if (seen && !keys.k) {
-                pe_prepare_keys(job, b, h, k_rows, v_rows, &keys, &at->w);
+                const ptrdiff_t kv = pe_key_head(job, tile->head);
+                const char *k_rows = pe_element(p, &p->k, k_batch, kv, 0);
+                const char *v_rows = pe_element(p, &p->v, v_batch, kv, 0);
+                pe_prepare_keys(job, b, tile->head, k_rows, v_rows, &keys, &at->w);
                 const ptrdiff_t next = j0 + step, left = end - next < step ? end - next : step;
                 if (job->far && !job->few && !at->order) {
                     prefetch_rows(k_rows + next * k_stride, left, k_stride, job->k_bytes);
                     prefetch_rows(v_rows + next * v_stride, left, v_stride, job->v_bytes);
                 }
             }
-            if (show) pe_show_many(job, b, h, tile, &keys, &at->w, seen ? &see : NULL);
+            if (show) pe_show_many(job, b, tile, &keys, &at->w, seen ? &see : NULL);
             else (job->few ? pe_attend_few : pe_attend_many)(job, tile, &keys, &at->w, &see);
         }
     }
@@ -227,7 +233,7 @@ static void attention_task(const void *context, ptrdiff_t task, void *scratch) {
         if (first > (double)begin)
             begin = (ptrdiff_t)fmin(floor(first), (double)end) / job->tile_keys * job->tile_keys;
     } else if (job->order.sorted)
-        narrow(job, at.b, pe_key_head(job, at.h), at.order, at.t_low, at.t_high, &begin, &end);
+        narrow(job, at.b, pe_key_head(job, at.tiles->head), at.order, at.t_low, at.t_high, &begin, &end);
     walk_keys(job, &at, begin, end, end, false);
 
     for (int i = 0; i < at.n_tiles; i++)
@@ -235,9 +241,9 @@ static void attention_task(const void *context, ptrdiff_t task, void *scratch) {
     if (job->parts > 1) return;
     for (int i = 0; i < at.n_tiles; i++) {
         double unused[PE_MAX_LANES];
-        if (p->stage == PE_RESULT) pe_store_queries(job, at.b, at.h, &at.tiles[i], &at.w);
+        if (p->stage == PE_RESULT) pe_store_queries(job, at.b, &at.tiles[i], &at.w);
         else {
-            pe_find_shares(job, at.h, &at.tiles[i], unused);
+            pe_find_shares(job, &at.tiles[i], unused);
             memcpy(at.tiles[i].scale, at.tiles[i].factor, PE_LANE_BYTES);
         }
     }
@@ -265,23 +271,23 @@ static void merge_task(const void *context, ptrdiff_t task, void *scratch) {
     const pe_attention_params *p = job->p;
     const pe_real_kernels *k = job->k;
     pe_attention_scratch w;
-    pe_query_tile tile[MAX_TILES];
+    pe_query_tile tile[MAX_TOGETHER];
     const ptrdiff_t measured = cut_scratch(job, scratch, &w, tile);
     const ptrdiff_t block = task % job->blocks, head = task / job->blocks;
-    set_tile(job, tile, block * k->lanes);
-    tile->order = pe_query_order(p, &job->order, head / job->heads, head % job->heads);
+    set_tile(job, tile, head % job->heads, block * k->lanes);
+    tile->order = pe_query_order(p, &job->order, head / job->heads, tile->head);
     char *shares = (char *)scratch + measured, *out = tile->out;
     point_at_partial(job, tile, head, block, 0);
     k->merge(job->parts, tile->vectors, tile->reference, tile->sum, job->sums_bytes, shares);
     if (p->stage == PE_WEIGHTS) {
         double unused[PE_MAX_LANES];
-        pe_find_shares(job, head % job->heads, tile, unused);
+        pe_find_shares(job, tile, unused);
         memcpy(tile->sum, tile->factor, PE_LANE_BYTES);
         return;
     }
     if (job->few) merge_rows(job, tile, shares, out, &w);
     else k->add_parts(job->parts, p->V, tile->vectors, shares, tile->out, job->sums_bytes);
-    pe_store_queries(job, head / job->heads, head % job->heads, tile, &w);
+    pe_store_queries(job, head / job->heads, tile, &w);
 }
 
 /* keys a step of few queries against a long cache */
@@ -290,6 +296,16 @@ static ptrdiff_t far_keys(const pe_attention_job *job) {
     const ptrdiff_t pages = job->rows > 1 && pe_itemsize(job->dtype) == 2 ? 2 : 1;
     if (job->k->across) return most(8, pages * FAR_PAGE / row / 8 * 8);
     return job->rows == 1 ? FAR_KEYS : most(FAR_KEYS, FAR_TILE / row / 16 * 16);
+}
+
+/* Key heads a task of few queries takes: rows of several that lie side by side are read in one stream. */
+static int heads_together(const pe_attention_job *job) {
+    const pe_attention_params *p = job->p;
+    const ptrdiff_t *k = p->k.stride + p->batch_ndim, *v = p->v.stride + p->batch_ndim; /* of heads, of rows */
+    const bool beside = labs(k[0]) < labs(k[1]) && labs(v[0]) < labs(v[1]);
+    int together = job->few && job->far && beside ? MAX_TOGETHER : 1;
+    while (job->heads % together) together--;
+    return together;
 }
 
 pe_status pe_attention(const pe_attention_params *p) {
@@ -326,14 +342,16 @@ pe_status pe_attention(const pe_attention_params *p) {
 
     const ptrdiff_t query_tiles = (job.rows + job.k->lanes - 1) / job.k->lanes;
     job.tiles = 1;
+    job.together = heads_together(&job);
     if (job.prepare || (job.far && !job.few))
         while (job.tiles < MAX_TILES && heads * query_tiles >= 2 * job.tiles * TASKS_WANTED &&
                2 * job.tiles * (p->D * PE_LANE_BYTES + job.sums_bytes) <= TILE_STATE)
             job.tiles *= 2;
     job.blocks = (query_tiles + job.tiles - 1) / job.tiles;
     job.parts = 1;
-    if (heads * job.blocks < TASKS_WANTED && job.tiles == 1) {
-        job.parts = (TASKS_WANTED + heads * job.blocks - 1) / (heads * job.blocks);
+    const ptrdiff_t tasks = heads / job.together * job.blocks;
+    if (tasks < TASKS_WANTED && job.tiles == 1) {
+        job.parts = (TASKS_WANTED + tasks - 1) / tasks;
         if (job.parts > p->N / PART_KEYS) job.parts = most(p->N / PART_KEYS, 1);
     }
     job.part_keys = (p->N + job.parts - 1) / job.parts;
@@ -354,16 +372,15 @@ pe_status pe_attention(const pe_attention_params *p) {
         return status;
     }
     pe_attention_scratch w;
-    pe_query_tile tiles[MAX_TILES];
-    const ptrdiff_t scratch = cut_scratch(&job, NULL, &w, tiles);
-    const ptrdiff_t tasks = heads * job.blocks;
-    if (job.parts > 1) job.partial = aligned_alloc(64, (size_t)(tasks * job.parts * job.sums_bytes));
+    pe_query_tile tiles[MAX_TOGETHER];
+    const ptrdiff_t scratch = cut_scratch(&job, NULL, &w, tiles), wholes = heads * job.blocks;
+    if (job.parts > 1) job.partial = aligned_alloc(64, (size_t)(wholes * job.parts * job.sums_bytes));
     if (job.parts == 1 || job.partial) {
         const bool weighed = p->stage == PE_RESULT || p->stage == PE_WEIGHTS;
         status = pe_run(tasks * job.parts, (size_t)scratch, seconds, weighed ? attention_task : show_task, &job,
                         p->num_threads);
         if (status == PE_OK && job.parts > 1 && weighed)
-            status = pe_run(tasks, (size_t)(scratch + job.parts * PE_LANE_BYTES), seconds / 16, merge_task, &job,
+            status = pe_run(wholes, (size_t)(scratch + job.parts * PE_LANE_BYTES), seconds / 16, merge_task, &job,
                             p->num_threads);
         if (status == PE_OK && job.parts > 1 && p->stage == PE_WEIGHTS)
             status = pe_run(tasks * job.parts, (size_t)scratch, seconds, show_task, &job, p->num_threads);

@@ -20,7 +20,7 @@ typedef struct {
     ptrdiff_t heads, group, rows; /* key heads, query heads of each, queries of each: group * M. Where clocks differ
                                    * within a group every query head counts as a key head of its own. */
     ptrdiff_t blocks, parts, part_keys;
-    int tiles;                  /* query tiles a task */
+    int tiles, together;        /* query tiles a task of each of its key heads, and these; one of both is 1 */
     int tile_keys;              /* keys a step */
     int turn_rows;              /* that are turned together */
     bool few;                   /* decode.c */
@@ -35,7 +35,7 @@ typedef struct {
 
 /* One query tile of a task: `used` queries, the heads of a group side by side. */
 typedef struct {
-    ptrdiff_t first;   /* its first query among those of the key head */
+    ptrdiff_t head, first; /* its key head, of its batch; its first query among those of the head */
     const ptrdiff_t *order; /* which query is the i-th; NULL: i */
     int used, vectors; /* lanes that hold a query; vectors that hold a lane */
     bool fresh, sorted; /* out holds nothing yet; no t falls from a lane to the next */
@@ -119,15 +119,15 @@ static inline pe_share pe_share_of(const pe_attention_params *p, double t_low, d
     return least >= p->low && (p->open ? most < p->high : most <= p->high) ? PE_ALL : PE_SOME;
 }
 
-/* Queries of a tile into its lanes, and their results back to the caller's rows; b: batch, head: key head. */
-void pe_load_queries(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t head, pe_query_tile *tile,
+/* Queries of a tile into its lanes, and their results back to the caller's rows; b: batch. */
+void pe_load_queries(const pe_attention_job *job, ptrdiff_t b, pe_query_tile *tile,
                      const pe_attention_scratch *w);
-void pe_store_queries(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t head, pe_query_tile *tile,
+void pe_store_queries(const pe_attention_job *job, ptrdiff_t b, pe_query_tile *tile,
                       const pe_attention_scratch *w);
 /* What each lane's sums are to be multiplied by, into factor; the logarithms of its normaliser where lse is given. */
-void pe_find_shares(const pe_attention_job *job, ptrdiff_t head, pe_query_tile *tile, double *lse);
+void pe_find_shares(const pe_attention_job *job, pe_query_tile *tile, double *lse);
 /* The tile of scores, or of weights times their shares, into the rows of its queries. */
-void pe_store_scores(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t head, const pe_query_tile *tile,
+void pe_store_scores(const pe_attention_job *job, ptrdiff_t b, const pe_query_tile *tile,
                      const pe_key_tile *keys, const pe_attention_scratch *w);
 
 /* Positions, clock and segments of a key tile, and the range of each that decides about it as a whole. */
@@ -152,7 +152,7 @@ void pe_attend_few(const pe_attention_job *job, pe_query_tile *tile, const pe_ke
                    const pe_attention_scratch *w, pe_visible *see);
 
 /* Scores or weights of these keys, written down; see NULL: the tile sees none of them. */
-void pe_show_many(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t head, pe_query_tile *tile,
+void pe_show_many(const pe_attention_job *job, ptrdiff_t b, pe_query_tile *tile,
                   const pe_key_tile *keys, const pe_attention_scratch *w, pe_visible *see);
 
 /* n biases of a query, from its row on, widened to reals */

@@ -219,7 +219,7 @@ void pe_attend_many(const pe_attention_job *job, pe_query_tile *tile, const pe_k
     }
 }
 
-void pe_show_many(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t head, pe_query_tile *tile,
+void pe_show_many(const pe_attention_job *job, ptrdiff_t b, pe_query_tile *tile,
                   const pe_key_tile *keys, const pe_attention_scratch *w, pe_visible *see) {
     const pe_real_kernels *k = job->k;
     const bool weights = job->p->stage == PE_WEIGHTS;
@@ -230,5 +230,5 @@ void pe_show_many(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t head, pe_q
         for (ptrdiff_t j = runs[i].from; j < runs[i].end; j++)
             for (int lane = 0; lane < runs[i].first * k->width; lane++)
                 pe_set_real(k, w->scores + j * PE_LANE_BYTES, lane, weights ? 0 : -INFINITY);
-    pe_store_scores(job, b, head, tile, keys, w);
+    pe_store_scores(job, b, tile, keys, w);
 }

@@ -22,8 +22,8 @@ typedef struct {
     ptrdiff_t i, of_group, first_head;
 } walk_t;
 
-static walk_t walk_from(const pe_attention_job *job, const pe_query_tile *tile, ptrdiff_t head) {
-    return (walk_t){job, tile, tile->first / job->group, tile->first % job->group, head * job->group};
+static walk_t walk_from(const pe_attention_job *job, const pe_query_tile *tile) {
+    return (walk_t){job, tile, tile->first / job->group, tile->first % job->group, tile->head * job->group};
 }
 
 static void walk_on(walk_t *at) {
@@ -61,7 +61,7 @@ static void pair_query(ptrdiff_t pairs, const char *row, char *q) {
     for (ptrdiff_t c = 0; c < pairs; c++) memcpy(q + c * PE_LANE_BYTES, row + 4 * c, 4);
 }
 
-void pe_load_queries(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t head, pe_query_tile *tile,
+void pe_load_queries(const pe_attention_job *job, ptrdiff_t b, pe_query_tile *tile,
                      const pe_attention_scratch *w) {
     const pe_attention_params *p = job->p;
     const pe_real_kernels *k = job->k;
@@ -74,7 +74,7 @@ void pe_load_queries(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t head, p
     const double factor = p->softcap > 0 ? p->scale / p->softcap : job->unit * p->scale;
     tile->t_low = INFINITY, tile->t_high = -INFINITY;
     tile->segment_low = INT64_MAX, tile->segment_high = INT64_MIN;
-    walk_t at = walk_from(job, tile, head);
+    walk_t at = walk_from(job, tile);
     const char *first = pe_element(p, &p->q, q, head_at(&at), query_at(&at));
     const ptrdiff_t lead = job->few || p->rotate || tile->order ? 0 : row_lead(job, &p->q, first);
     const bool widen = !lead && !job->pairs, few_as_read = job->few && !p->rotate;
@@ -154,20 +154,20 @@ static double lane_share(const pe_attention_job *job, ptrdiff_t h, const pe_quer
     return sum == 0 ? 0 : shrink / sum;
 }
 
-void pe_find_shares(const pe_attention_job *job, ptrdiff_t head, pe_query_tile *tile, double *lse) {
-    walk_t at = walk_from(job, tile, head);
+void pe_find_shares(const pe_attention_job *job, pe_query_tile *tile, double *lse) {
+    walk_t at = walk_from(job, tile);
     for (int lane = 0; lane < tile->used; lane++, walk_on(&at))
         pe_set_real(job->k, tile->factor, lane, lane_share(job, head_at(&at), tile, lane, &lse[lane]));
 }
 
-void pe_store_queries(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t head, pe_query_tile *tile,
+void pe_store_queries(const pe_attention_job *job, ptrdiff_t b, pe_query_tile *tile,
                       const pe_attention_scratch *w) {
     const pe_attention_params *p = job->p;
     const pe_real_kernels *k = job->k;
     double lse[PE_MAX_LANES];
-    pe_find_shares(job, head, tile, lse);
+    pe_find_shares(job, tile, lse);
     const ptrdiff_t out = pe_batch_offset(p, b, &p->out), lse_batch = pe_batch_offset(p, b, &p->lse);
-    walk_t at = walk_from(job, tile, head);
+    walk_t at = walk_from(job, tile);
     char *first = (char *)pe_element(p, &p->out, out, head_at(&at), query_at(&at));
     const ptrdiff_t lead = job->few || tile->order ? 0 : row_lead(job, &p->out, first);
     char *to = lead ? first : w->rows;
@@ -185,14 +185,14 @@ void pe_store_queries(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t head, 
     }
 }
 
-void pe_store_scores(const pe_attention_job *job, ptrdiff_t b, ptrdiff_t head, const pe_query_tile *tile,
+void pe_store_scores(const pe_attention_job *job, ptrdiff_t b, const pe_query_tile *tile,
                      const pe_key_tile *keys, const pe_attention_scratch *w) {
     const pe_attention_params *p = job->p;
     const pe_real_kernels *k = job->k;
     const ptrdiff_t batch = pe_batch_offset(p, b, &p->shown), first = keys->first * pe_itemsize(job->dtype);
     const char *shares = p->stage == PE_WEIGHTS ? tile->scale : NULL;
     k->transpose(keys->n, tile->used, 1, shares, w->scores, k->lanes, w->shown, PE_TILE_KEYS);
-    walk_t at = walk_from(job, tile, head);
+    walk_t at = walk_from(job, tile);
     for (int lane = 0; lane < tile->used; lane++, walk_on(&at))
         k->store_row(job->dtype, keys->n, w->shown + lane * PE_TILE_KEYS * k->size,
                      (char *)pe_element(p, &p->shown, batch, head_at(&at), query_at(&at)) + first);
