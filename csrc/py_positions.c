@@ -37,7 +37,8 @@ static PyObject *count_lengths(PyObject *lengths) {
     for (ptrdiff_t i = 0; i < *shape; i++) {
         const int64_t length = pe_int_read(view.data + i * *view.stride);
         if (length < 0) return pe_not_plain();
-        if (__builtin_add_overflow(total, length, &total)) return PyErr_NoMemory();
+        if (__builtin_add_overflow(total, length, &total) || total > PTRDIFF_MAX / (ptrdiff_t)sizeof length)
+            return PyErr_NoMemory();
     }
     PyObject *out = PyArray_SimpleNew(1, (npy_intp[]){(npy_intp)total}, NPY_INT64);
     if (!out) return NULL;

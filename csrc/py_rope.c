@@ -146,7 +146,7 @@ static bool read_table_positions(PyObject *o, pe_tables_params *p) {
         PyErr_Clear(); /* too large: -1 */
         return axes == 1 && p->shape[0] >= 0 && p->shape[0] <= (ptrdiff_t)1 << 40;
     }
-    if (!pe_are_positions(o) || axis_count(o) >= PE_MAX_AXES) return false;
+    if (!pe_are_positions(o)) return false;
     p->ndim = axis_count(o) - (axes > 1);
     if (axes > 1 && (p->ndim < 0 || axis_size(o, p->ndim) != axes)) return false;
     for (int i = 0; i < p->ndim; i++) p->shape[i] = axis_size(o, i);
@@ -168,7 +168,7 @@ PyObject *pe_py_rope_tables(PyObject *self, PyObject *const *a, Py_ssize_t n) {
     if (!pe_read_switch(a[2], &together)) return pe_not_plain();
     if (!pe_read_plan(a[1], &p.plan) || p.plan.heads != 1 || !read_table_positions(a[0], &p))
         return PyErr_Occurred() ? NULL : pe_not_plain();
-    npy_intp shape[PE_MAX_AXES];
+    npy_intp shape[PE_MAX_AXES + 1]; /* one more than NumPy makes: it says so */
     for (int i = 0; i < p.ndim; i++) shape[i] = (npy_intp)p.shape[i];
     shape[p.ndim] = (npy_intp)(p.plan.planes * (together ? 2 : 1));
     PyObject *sin = PyArray_SimpleNew(p.ndim + 1, shape, NPY_DOUBLE), *result = sin;

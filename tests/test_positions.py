@@ -242,6 +242,7 @@ def test_twins(shape, seed):
     (lambda: positions_from_lengths(np.array([2**63], "u8")), ValueError, "lengths has 922337203685477580"),
     (lambda: positions_from_lengths([2**62, 2**62]), ValueError, r"lengths has 4611686018427387904; .*2\^53"),
     (lambda: positions_from_lengths([2**53] * 1024), MemoryError, None),
+    (lambda: positions_from_lengths([2**53] * 200), MemoryError, None),
     (lambda: clock([-1.0], axis=2**70), ValueError, "axis must be at most"),
     (lambda: clock([0.5, 0.9]), ValueError, r"log_gates has 0.5; expected numbers <= 0.*np.log\(gates\)"),
     (lambda: clock([-1, np.nan]), ValueError, "log_gates has nan; expected numbers <= 0$"),

@@ -218,6 +218,15 @@ def test_cache_shapes():
     np.testing.assert_allclose(sin, np.sin([[3, 0.3, 5, 0.5], [0, 0, 2, 0.2]]), rtol=1e-15)
 
 
+def test_cache_of_positions_with_all_axes_that_numpy_has():
+    """The axis of the coordinates makes room for that of the planes; without it there is none."""
+    cos, _ = Rope(6, freqs=[[1, 0.1, 0], [0, 0, 0.5]]).cache(np.ones((1,) * 63 + (2,)))
+    assert cos.shape == (1,) * 63 + (3,)
+    for make in (Rope(8).cache, lambda points: pe.sinusoidal(points, 8)):
+        with pytest.raises(ValueError, match="number of dimensions"):
+            make(np.ones((1,) * 64))
+
+
 def test_build_rope_cache_is_the_tutorial_table():
     cos, sin = build_rope_cache(64, 8)
     angles = np.outer(np.arange(64), 10000.0 ** (-2 * np.arange(4) / 8))

@@ -149,6 +149,7 @@ def test_a_row_that_sees_nothing():
     ({"k": np.float64(3)}, ValueError, "k has shape ()"),
     ({"q": np.ma.ones((3, 4))}, TypeError, "q is a masked array"),
     ({"k": normal(5, 4).astype(complex)}, TypeError, "k has dtype complex128"),
+    ({"q": normal(3, 4) > 0, "k": normal(5, 4) > 0}, TypeError, "q has dtype bool"),
     ({"mask": np.ones((4, 5), bool)}, ValueError, "mask has shape (4, 5)"),
     ({"causal": 1}, TypeError, "causal is 1"),
     ({"window": 0}, ValueError, "window is 0"),

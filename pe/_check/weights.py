@@ -17,7 +17,7 @@ def attention_weights(q, k, stage, *keywords):
         raise TypeError(f"stage is {shown(stage)}; expected one of {', '.join(map(repr, STAGES))}")
     if stage not in STAGES:
         raise ValueError(f"stage is {shown(stage)}; expected one of {', '.join(map(repr, STAGES))}")
-    k = values("k", k)
+    q, k = values("q", q), values("k", k)
     nothing = np.broadcast_to(np.zeros(1, k.dtype), (*k.shape[:-1], 1))
     (q, k, _, options, _, _), _ = attention(q, k, nothing, *keywords, False, None, None)
     return q, k, options, stage

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _Tables: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float64]]
 
+
 class Rope(Description):
     """A rotary position encoding: which planes of a head turn, and how fast.
 
