@@ -106,3 +106,24 @@ def test_a_query_that_sees_nothing_in_one_part(isa):
     v[:, :1024] = 0
     assert np.abs(out - expected(q, k, v, np.broadcast_to(seen, (2, 1, 2100)))).max() < 1e-6
     assert (pe.attention(q, k, v, mask=np.zeros(2100, bool)) == 0).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("heads, group", [(1, 3), (2, 4), (5, 1), (8, 1), (11, 1), (12, 2)])
+@pytest.mark.parametrize("queries", [1, 2])
+def test_heads_side_by_side_are_those_apart(isa, dtype, heads, group, queries):
+    keys, width = 2100, 48                                  # K and V of a head exceed what L2 is trusted with
+    q = normal(dtype, 2, heads * group, queries, width)
+    k, v = (normal(dtype, 2, keys, heads, width).swapaxes(1, 2) for _ in "kv")
+    rng = np.random.default_rng(heads)
+    clock = np.cumsum(rng.random((2, heads * group, keys)) / 100, axis=-1)
+    for keywords in (
+        {"causal": True, "kv_lengths": [keys, 700], "alibi_slopes": pe.alibi_slopes(heads * group)},
+        {"clock": clock, "causal": True},
+        {"rope": pe.Rope(width), "mask": rng.random((2, heads * group, queries, keys)) < 0.7},
+        {"k_positions": rng.permuted(np.tile(np.arange(keys), (2, heads, 1)), axis=-1), "window": (900, None)},
+    ):
+        beside = pe.attention(q, k, v, **keywords)
+        apart = pe.attention(q, k.copy(), v.copy(), **keywords)
+        assert np.abs(np.asarray(beside, np.float64) - apart).max() <= RELATIVE[q.dtype.itemsize] * 2
+        np.testing.assert_array_equal(beside, pe.attention(q, k, v, **keywords, num_threads=1))
