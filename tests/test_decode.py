@@ -121,7 +121,7 @@ def test_heads_side_by_side_are_those_apart(isa, dtype, heads, group, queries):
         {"causal": True, "kv_lengths": [keys, 700], "alibi_slopes": pe.alibi_slopes(heads * group)},
         {"clock": clock, "causal": True},
         {"rope": pe.Rope(width), "mask": rng.random((2, heads * group, queries, keys)) < 0.7},
-        {"k_positions": rng.permuted(np.tile(np.arange(keys), (2, heads, 1)), axis=-1), "window": (900, None)},
+        {"k_positions": rng.permuted(np.tile(np.arange(keys), (2, heads, 1)), -1), "window": (900, None)},
     ):
         beside = pe.attention(q, k, v, **keywords)
         apart = pe.attention(q, k.copy(), v.copy(), **keywords)
