@@ -117,11 +117,12 @@ def test_heads_side_by_side_are_those_apart(isa, dtype, heads, group, queries):
     k, v = (normal(dtype, 2, keys, heads, width).swapaxes(1, 2) for _ in "kv")
     rng = np.random.default_rng(heads)
     clock = np.cumsum(rng.random((2, heads * group, keys)) / 100, axis=-1)
+    shuffled = rng.permuted(np.tile(np.arange(keys), (2, heads, 1)), axis=-1)
     for keywords in (
         {"causal": True, "kv_lengths": [keys, 700], "alibi_slopes": pe.alibi_slopes(heads * group)},
         {"clock": clock, "causal": True},
         {"rope": pe.Rope(width), "mask": rng.random((2, heads * group, queries, keys)) < 0.7},
-        {"k_positions": rng.permuted(np.tile(np.arange(keys), (2, heads, 1)), -1), "window": (900, None)},
+        {"k_positions": shuffled, "window": (900, None)},
     ):
         beside = pe.attention(q, k, v, **keywords)
         apart = pe.attention(q, k.copy(), v.copy(), **keywords)
