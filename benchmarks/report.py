@@ -100,7 +100,8 @@ def growth(results: list[dict]) -> list[str]:
         run = result["runs"].get(1)
         if run and result["section"] == "causal":
             *_, length, width = result["shape"]  # a share is beside multiply-adds of the same minute
-            pace.setdefault(width, {})[length] = 1 / run["share"]["best"]
+            times, time = pace.setdefault(width, {}), 1 / run["share"]["best"]
+            times[length] = min(time, times.get(length, time))
     found = []
     for width, times in pace.items():
         long = {length: time for length, time in times.items() if length >= 1024}
