@@ -149,9 +149,10 @@ def test_growth_is_held_against_the_square_of_the_length():
     def row(length, share, section="causal"):
         return {"section": section, "shape": (1, 1, length, 64), "runs": {1: {"share": {"best": share}}}}
 
-    rows = [row(512, 0.1), row(1024, 0.8), row(1024, 0.7), row(2048, 0.8), row(4096, 0.8 * 1.1**-3), row(8192, 0.8, "full")]
+    rows = [row(512, 0.1), row(1024, 0.8), row(1024, 0.7), row(2048, 0.8)]
+    assert report.growth(rows) == []
+    rows += [row(4096, 0.8 * 1.1**-3), row(8192, 0.8, "full")]
     assert report.growth(rows) == ["  width 64, 1024 to 4096 tokens: a pair takes c -9.1 to +21.0 %"]
-    assert report.growth(rows[:4]) == []
 
 
 @pytest.mark.parametrize("case", table.TABLE, ids=lambda case: f"{case.section}-{case.label}")
