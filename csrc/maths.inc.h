@@ -3,33 +3,28 @@
 /* 2^x = 2^n * (1 + r P(r)), n = round(x), r = x - n. P interpolates (2^r - 1)/r at Chebyshev nodes on [-1/2, 1/2]:
  * relative error 5e-9 with 6 coefficients (float: the rounding of the steps leaves 1 ulp), 8e-18 with 11 (double).
  * x far below the range gives exactly 0, -inf included; NaN stays NaN (max returns its second operand then). x is at
- * most 128 (double: 1024). */
-static inline vec_f32 exp2_f32(vec_f32 x) {
-    vec_f32 r, n = split_f32(max_f32(set1_f32(-250), x), &r);
-    vec_f32 p = set1_f32(0.0001545316294512069f);
-    p = fma_f32(p, r, set1_f32(0.0013390863364671234f));
-    p = fma_f32(p, r, set1_f32(0.009618082557277852f));
-    p = fma_f32(p, r, set1_f32(0.05550357114219078f));
-    p = fma_f32(p, r, set1_f32(0.24022650760568126f));
-    p = fma_f32(p, r, set1_f32(0.6931471880262288f));
-    return scale2_f32(fma_f32(p, r, set1_f32(1)), n);
-}
-
-static inline vec_f64 exp2_f64(vec_f64 x) {
-    vec_f64 r, n = split_f64(max_f64(set1_f64(-2040), x), &r);
-    vec_f64 p = set1_f64(4.4549605981865186e-10);
-    p = fma_f64(p, r, set1_f64(7.072585949269223e-09));
-    p = fma_f64(p, r, set1_f64(1.0178062445845774e-07));
-    p = fma_f64(p, r, set1_f64(1.321544258792169e-06));
-    p = fma_f64(p, r, set1_f64(1.525273382983612e-05));
-    p = fma_f64(p, r, set1_f64(0.0001540353044173605));
-    p = fma_f64(p, r, set1_f64(0.0013333558146416936));
-    p = fma_f64(p, r, set1_f64(0.009618129107606888));
-    p = fma_f64(p, r, set1_f64(0.0555041086648216));
-    p = fma_f64(p, r, set1_f64(0.24022650695910097));
-    p = fma_f64(p, r, set1_f64(0.6931471805599453));
-    return scale2_f64(fma_f64(p, r, set1_f64(1)), n);
-}
+ * most 100 (double: 1024). Up to four at a time, step by step: where registers are few, a processor sees too little of
+ * what comes next to work on more than one. */
+#define EXP2(T, REAL, least, ...)                                                                                     \
+    static inline __attribute__((always_inline)) void exp2_many_##T(int n, vec_##T *x) {                              \
+        static const REAL c[] = {__VA_ARGS__, 1};                                                                     \
+        vec_##T r[4], whole[4], p[4];                                                                                 \
+        for (int i = 0; i < n; i++) whole[i] = split_##T(max_##T(set1_##T(least), x[i]), &r[i]);                      \
+        for (int i = 0; i < n; i++) p[i] = set1_##T(c[0]);                                                            \
+        for (int k = 1; k < (int)(sizeof c / sizeof *c); k++)                                                         \
+            for (int i = 0; i < n; i++) p[i] = fma_##T(p[i], r[i], set1_##T(c[k]));                                   \
+        for (int i = 0; i < n; i++) x[i] = scale2_##T(p[i], whole[i]);                                                \
+    }                                                                                                                 \
+    static inline vec_##T exp2_##T(vec_##T x) {                                                                       \
+        exp2_many_##T(1, &x);                                                                                         \
+        return x;                                                                                                     \
+    }
+EXP2(f32, float, -151, 0.0001545316294512069f, 0.0013390863364671234f, 0.009618082557277852f, 0.05550357114219078f,
+     0.24022650760568126f, 0.6931471880262288f)
+EXP2(f64, double, -2040, 4.4549605981865186e-10, 7.072585949269223e-09, 1.0178062445845774e-07,
+     1.321544258792169e-06, 1.525273382983612e-05, 0.0001540353044173605, 0.0013333558146416936,
+     0.009618129107606888, 0.0555041086648216, 0.24022650695910097, 0.6931471805599453)
+#undef EXP2
 
 /* tanh x = x + x^3 P(x^2) up to 0.625 (6e-10 and 6e-20 relative), beyond 1 - 2 / (1 + 2^(2 x log2 e)), which would lose
  * the digits of a small result and is 1 long before the power reaches 2^100. */

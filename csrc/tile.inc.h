@@ -108,6 +108,19 @@ static bool FN(all_finite)(ptrdiff_t rows, ptrdiff_t n, const char *a, ptrdiff_t
 /* Stands in for -inf as a reference, so that -inf - reference is -inf and never NaN. */
 static inline V FN(finite)(V reference) { return v(max)(v(set1)(-REAL_MAX), reference); }
 
+#define EXPS (COLUMNS == 2 ? 4 : 1)
+
+/* 2^(score - base) of n keys, in their places and added up */
+INLINE void FN(weigh_scores)(int n, REAL *score, V base, V *sum) {
+    V weight[EXPS];
+    for (int i = 0; i < n; i++) weight[i] = v(sub)(v(load)(score + i * LANES), base);
+    v(exp2_many)(n, weight);
+    for (int i = 0; i < n; i++) {
+        v(store)(score + i * LANES, weight[i]);
+        *sum = v(add)(*sum, weight[i]);
+    }
+}
+
 static uint64_t FN(softmax)(ptrdiff_t keys, int first, int n, void *scores, void *reference, void *sum, void *factor) {
     uint64_t moved = 0;
     for (int vector = first; vector < first + n; vector++) {
@@ -133,11 +146,9 @@ static uint64_t FN(softmax)(ptrdiff_t keys, int first, int n, void *scores, void
         }
         const V base = FN(finite)(old);
         V here = v(zero)();
-        for (ptrdiff_t j = 0; j < keys; j++) {
-            V weight = v(exp2)(v(sub)(v(load)(score + j * LANES), base));
-            v(store)(score + j * LANES, weight);
-            here = v(add)(here, weight);
-        }
+        ptrdiff_t j = 0;
+        for (; j + EXPS <= keys; j += EXPS) FN(weigh_scores)(EXPS, score + j * LANES, base, &here);
+        for (; EXPS > 1 && j < keys; j++) FN(weigh_scores)(1, score + j * LANES, base, &here);
         v(store)((REAL *)sum + vector * W, v(add)(total, here));
     }
     return moved;
