@@ -61,41 +61,39 @@ static void pair_query(ptrdiff_t pairs, const char *row, char *q) {
     for (ptrdiff_t c = 0; c < pairs; c++) memcpy(q + c * PE_LANE_BYTES, row + 4 * c, 4);
 }
 
-void pe_load_queries(const pe_attention_job *job, ptrdiff_t b, pe_query_tile *tile,
-                     const pe_attention_scratch *w) {
+/* Where each query stands: its position, and that on every axis of the rotation. */
+static void set_positions(const pe_attention_job *job, ptrdiff_t b, pe_query_tile *tile, pe_position *position) {
     const pe_attention_params *p = job->p;
-    const pe_real_kernels *k = job->k;
-    const int nb = p->batch_ndim;
-    const ptrdiff_t q = pe_batch_offset(p, b, &p->q), mask = pe_batch_offset(p, b, &p->mask);
-    const ptrdiff_t bias = pe_batch_offset(p, b, &p->bias), t_batch = pe_batch_offset(p, b, &p->t);
-    const ptrdiff_t length = pe_length_of(p, b);
-    const ptrdiff_t clock = pe_batch_offset(p, b, &p->q_clock), segments = pe_batch_offset(p, b, &p->q_segments);
-    /* the softcap is a tanh of plain units; otherwise scores are in their units from the start */
-    const double factor = p->softcap > 0 ? p->scale / p->softcap : job->unit * p->scale;
+    const ptrdiff_t given = pe_batch_offset(p, b, &p->t), first = pe_length_of(p, b) - p->M;
     tile->t_low = INFINITY, tile->t_high = -INFINITY;
-    tile->segment_low = INT64_MAX, tile->segment_high = INT64_MIN;
     walk_t at = walk_from(job, tile);
-    const char *first = pe_element(p, &p->q, q, head_at(&at), query_at(&at));
-    const ptrdiff_t lead = job->few || p->rotate || tile->order ? 0 : row_lead(job, &p->q, first);
-    const bool widen = !lead && !job->pairs, few_as_read = job->few && !p->rotate;
-    if (!job->few && tile->used < k->lanes) memset(tile->q, 0, (size_t)(p->D * PE_LANE_BYTES));
-    pe_position position[PE_MAX_LANES];
     for (int lane = 0; lane < tile->used; lane++, walk_on(&at)) {
         const ptrdiff_t h = head_at(&at), m = query_at(&at);
-        char *row = w->rows + lane * p->D * k->size;
-        const char *from = pe_element(p, &p->q, q, h, m);
-        const bool ready = few_as_read && is_row(job, from);
-        if (widen && !ready) k->load_row(job->dtype, p->D, from, row);
-        if (few_as_read) k->transpose(1, p->D, factor, NULL, ready ? from : row, 0, tile->q + lane * p->D * k->size, 1);
-        if (job->pairs) pair_query(p->D / 2, from, tile->q + lane * k->size);
-        const double t = p->t.data ? pe_double_at(pe_element(p, &p->t, t_batch, h, m), 0) : (double)(length - p->M + m);
+        const double t = p->t.data ? pe_double_at(pe_element(p, &p->t, given, h, m), 0) : (double)(first + m);
+        tile->t[lane] = t;
+        tile->t_low = t < tile->t_low ? t : tile->t_low;
+        tile->t_high = t > tile->t_high ? t : tile->t_high;
+        if (!p->rotate) continue;
         position[lane][0] = t;
         for (int a = 0; p->q_turn[0].data && a < p->plan.axes; a++)
             position[lane][a] =
                 pe_double_at(pe_element(p, &p->q_turn[a], pe_batch_offset(p, b, &p->q_turn[a]), h, m), 0);
-        tile->t[lane] = t;
-        if (t < tile->t_low) tile->t_low = t;
-        if (t > tile->t_high) tile->t_high = t;
+    }
+    /* lanes without a query compute with zeros at a position of their neighbours, and are never stored */
+    for (int lane = tile->used; !job->few && lane < job->k->lanes; lane++) tile->t[lane] = tile->t_high;
+    tile->sorted = is_sorted(tile->used, tile->t);
+}
+
+/* What each query adds to its scores, and which keys it shares a segment, a row of the mask or of the bias with. */
+static void set_options(const pe_attention_job *job, ptrdiff_t b, pe_query_tile *tile) {
+    const pe_attention_params *p = job->p;
+    const int nb = p->batch_ndim;
+    const ptrdiff_t mask = pe_batch_offset(p, b, &p->mask), bias = pe_batch_offset(p, b, &p->bias);
+    const ptrdiff_t clock = pe_batch_offset(p, b, &p->q_clock), segments = pe_batch_offset(p, b, &p->q_segments);
+    tile->segment_low = INT64_MAX, tile->segment_high = INT64_MIN;
+    walk_t at = walk_from(job, tile);
+    for (int lane = 0; lane < tile->used; lane++, walk_on(&at)) {
+        const ptrdiff_t h = head_at(&at), m = query_at(&at);
         if (p->slope.data) set_slope(job, tile->slope, lane, pe_double_at(p->slope.data + h * p->slope.stride[nb], 0));
         if (p->rate.data) {
             set_slope(job, tile->rate, lane, pe_double_at(p->rate.data + h * p->rate.stride[nb], 0));
@@ -109,30 +107,63 @@ void pe_load_queries(const pe_attention_job *job, ptrdiff_t b, pe_query_tile *ti
         tile->mask_at[lane] = mask + h * p->mask.stride[nb] + m * p->mask.stride[nb + 1];
         tile->bias_at[lane] = bias + h * p->bias.stride[nb] + m * p->bias.stride[nb + 1];
     }
-    if (p->rotate) pe_turn_at(job, tile->used, position, w->rows, p->D * k->size, w->rows, w);
-    for (int lane = 0; lane < (job->few ? tile->used : k->lanes); lane++) {
-        pe_set_real(k, tile->reference, lane, -INFINITY);
-        pe_set_real(k, tile->sum, lane, 0);
-    }
-    tile->fresh = !job->few;
-    if (job->few) {
-        if (p->rotate) k->transpose(1, tile->used * p->D, factor, NULL, w->rows, 0, tile->q, 1);
-        memset(tile->out, 0, (size_t)(tile->used * p->V * k->size));
-        return;
-    }
-    /* lanes without a query compute with zeros at a position of their neighbours, and are never stored */
-    for (int lane = tile->used; lane < k->lanes; lane++) {
-        tile->t[lane] = tile->t_high;
+    if (job->few) return;
+    for (int lane = tile->used; lane < job->k->lanes; lane++) {
         tile->clock[lane] = tile->clock[0];
-        pe_set_real(k, tile->slope, lane, 0);
-        pe_set_real(k, tile->rate, lane, 0);
+        pe_set_real(job->k, tile->slope, lane, 0);
+        pe_set_real(job->k, tile->rate, lane, 0);
     }
-    if (job->pairs) {
-        for (int lane = 0; lane < k->lanes; lane++) pe_set_real(k, tile->scale, lane, factor);
-    } else k->transpose(tile->used, p->D, factor, NULL, lead ? first : w->rows, lead ? lead : p->D, tile->q, k->lanes);
-    tile->sorted = is_sorted(tile->used, tile->t);
+    const pe_real_kernels *k = job->k;
     if (p->slope.data && !k->shift_row(k->lanes, tile->t, tile->t[0], tile->near_t)) tile->near_t = NULL;
     if (p->rate.data && !k->shift_row(k->lanes, tile->clock, tile->clock[0], tile->near_clock)) tile->near_clock = NULL;
+}
+
+/* q in reals of the scores' units: as rows for few queries, otherwise down the lanes. */
+static void set_rows(const pe_attention_job *job, ptrdiff_t b, pe_query_tile *tile, const pe_position *position,
+                     const pe_attention_scratch *w) {
+    const pe_attention_params *p = job->p;
+    const pe_real_kernels *k = job->k;
+    const ptrdiff_t q = pe_batch_offset(p, b, &p->q), D = p->D, row_bytes = D * k->size;
+    /* the softcap is a tanh of plain units; otherwise scores are in their units from the start */
+    const double factor = p->softcap > 0 ? p->scale / p->softcap : job->unit * p->scale;
+    walk_t at = walk_from(job, tile);
+    const char *first = pe_element(p, &p->q, q, head_at(&at), query_at(&at));
+    if (!job->few && tile->used < k->lanes) memset(tile->q, 0, (size_t)(D * PE_LANE_BYTES));
+    const ptrdiff_t lead = job->few || job->pairs || p->rotate || tile->order ? 0 : row_lead(job, &p->q, first);
+    if (lead) {
+        k->transpose(tile->used, D, factor, NULL, first, lead, tile->q, k->lanes);
+        return;
+    }
+    for (int lane = 0; lane < tile->used; lane++, walk_on(&at)) {
+        const char *from = pe_element(p, &p->q, q, head_at(&at), query_at(&at));
+        char *row = w->rows + lane * row_bytes;
+        if (job->pairs) pair_query(D / 2, from, tile->q + lane * k->size);
+        else if (!job->few || p->rotate) k->load_row(job->dtype, D, from, row);
+        else if (is_row(job, from)) k->transpose(1, D, factor, NULL, from, 0, tile->q + lane * row_bytes, 1);
+        else {
+            k->load_row(job->dtype, D, from, row);
+            k->transpose(1, D, factor, NULL, row, 0, tile->q + lane * row_bytes, 1);
+        }
+    }
+    if (job->pairs)
+        for (int lane = 0; lane < k->lanes; lane++) pe_set_real(k, tile->scale, lane, factor);
+    if (p->rotate) pe_turn_at(job, tile->used, position, w->rows, row_bytes, w->rows, w);
+    if (job->few && p->rotate) k->transpose(1, tile->used * D, factor, NULL, w->rows, 0, tile->q, 1);
+    if (!job->few && !job->pairs) k->transpose(tile->used, D, factor, NULL, w->rows, D, tile->q, k->lanes);
+}
+
+void pe_load_queries(const pe_attention_job *job, ptrdiff_t b, pe_query_tile *tile, const pe_attention_scratch *w) {
+    const pe_attention_params *p = job->p;
+    pe_position position[PE_MAX_LANES];
+    set_positions(job, b, tile, position);
+    if (p->slope.data || p->rate.data || p->q_segments.data || p->mask.data || p->bias.data) set_options(job, b, tile);
+    set_rows(job, b, tile, position, w);
+    for (int lane = 0; lane < (job->few ? tile->used : job->k->lanes); lane++) {
+        pe_set_real(job->k, tile->reference, lane, -INFINITY);
+        pe_set_real(job->k, tile->sum, lane, 0);
+    }
+    tile->fresh = !job->few; /* the first keys of many write their sums */
+    if (job->few) memset(tile->out, 0, (size_t)(tile->used * p->V * job->k->size));
 }
 
 /* What a lane's sums are multiplied by at the end, 1 / their weight and 0 where nothing was seen, and its lse. A sink
