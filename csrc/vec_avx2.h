@@ -61,9 +61,9 @@ static inline mask_f64 from_bits_f64(uint64_t bits) {
 }
 
 /* x = n + r, n integral; n is kept as it stands after the addition that rounds, its low bits the exponent field of
- * 2^(n + 26); in double n + twice the exponent bias. */
+ * 2^(n + 27); in double n + twice the exponent bias. */
 static inline vec_f32 split_f32(vec_f32 x, vec_f32 *r) {
-    const __m256 magic = _mm256_set1_ps(0x1.8p23f + 127 + 26);
+    const __m256 magic = _mm256_set1_ps(0x1.8p23f + 127 + 27);
     const __m256 n = _mm256_add_ps(x, magic);
     *r = _mm256_sub_ps(x, _mm256_sub_ps(n, magic));
     return n;
@@ -79,7 +79,7 @@ static inline vec_f64 split_f64(vec_f64 x, vec_f64 *r) {
  * exponent drops all but n from its bits. NaN in a stays NaN. */
 static inline vec_f32 scale2_f32(vec_f32 a, vec_f32 n) {
     const __m256 p = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(n), 23));
-    return _mm256_mul_ps(_mm256_mul_ps(a, p), _mm256_set1_ps(0x1p-26f));
+    return _mm256_mul_ps(_mm256_mul_ps(a, p), _mm256_set1_ps(0x1p-27f));
 }
 static inline vec_f64 scale2_f64(vec_f64 a, vec_f64 n) {
     const __m256i both = _mm256_castpd_si256(n), half = _mm256_srli_epi64(both, 1), rest = _mm256_sub_epi64(both, half);
