@@ -161,8 +161,11 @@ static inline void pe_load_bias(const pe_attention_job *job, const pe_query_tile
     const pe_view *bias = &job->p->bias;
     const ptrdiff_t stride = bias->stride[job->p->batch_ndim + 2], item = pe_itemsize(bias->dtype);
     const char *row = bias->data + tile->bias_at[query];
-    if (stride == item && !keys->order) job->k->load_row(bias->dtype, keys->n, row + keys->first * stride, reals);
-    else
+    if (stride == item && !keys->order) {
+        const char *here = row + keys->first * stride, *next = here + keys->n * item;
+        job->k->load_row(bias->dtype, keys->n, here, reals);
+        for (ptrdiff_t at = 0; at < keys->n * item; at += 64) __builtin_prefetch(next + at, 0, 2);
+    } else
         for (ptrdiff_t j = 0; j < keys->n; j++)
             job->k->load_row(bias->dtype, 1, row + pe_key_at(keys, j) * stride, reals + j * job->k->size);
 }
