@@ -5,20 +5,25 @@
  * x far below the range gives exactly 0, -inf included; NaN stays NaN (max returns its second operand then). x is at
  * most 100 (double: 1024). Up to four at a time, step by step: where registers are few, a processor sees too little of
  * what comes next to work on more than one. */
+#define ONE_OF(F, T)                                                                                                  \
+    ALWAYS vec_##T F##_##T(vec_##T x) {                                                                               \
+        F##_many_##T(1, &x);                                                                                          \
+        return x;                                                                                                     \
+    }
+#define ALWAYS static inline __attribute__((always_inline))
+#define COUNT(c) (int)(sizeof(c) / sizeof *(c))
+
 #define EXP2(T, REAL, least, ...)                                                                                     \
-    static inline __attribute__((always_inline)) void exp2_many_##T(int n, vec_##T *x) {                              \
+    ALWAYS void exp2_many_##T(int n, vec_##T *x) {                                                                    \
         static const REAL c[] = {__VA_ARGS__, 1};                                                                     \
         vec_##T r[4], whole[4], p[4];                                                                                 \
         for (int i = 0; i < n; i++) whole[i] = split_##T(max_##T(set1_##T(least), x[i]), &r[i]);                      \
         for (int i = 0; i < n; i++) p[i] = set1_##T(c[0]);                                                            \
-        for (int k = 1; k < (int)(sizeof c / sizeof *c); k++)                                                         \
+        for (int k = 1; k < COUNT(c); k++)                                                                            \
             for (int i = 0; i < n; i++) p[i] = fma_##T(p[i], r[i], set1_##T(c[k]));                                   \
         for (int i = 0; i < n; i++) x[i] = scale2_##T(p[i], whole[i]);                                                \
     }                                                                                                                 \
-    static inline vec_##T exp2_##T(vec_##T x) {                                                                       \
-        exp2_many_##T(1, &x);                                                                                         \
-        return x;                                                                                                     \
-    }
+    ONE_OF(exp2, T)
 EXP2(f32, float, -154, 0.0001545316294512069f, 0.0013390863364671234f, 0.009618082557277852f, 0.05550357114219078f,
      0.24022650760568126f, 0.6931471880262288f)
 EXP2(f64, double, -2046, 4.4549605981865186e-10, 7.072585949269223e-09, 1.0178062445845774e-07,
@@ -27,43 +32,32 @@ EXP2(f64, double, -2046, 4.4549605981865186e-10, 7.072585949269223e-09, 1.017806
 #undef EXP2
 
 /* tanh x = x + x^3 P(x^2) up to 0.625 (6e-10 and 6e-20 relative), beyond 1 - 2 / (1 + 2^(2 x log2 e)), which would lose
- * the digits of a small result and is 1 long before the power reaches 2^100. */
-static inline vec_f32 tanh_f32(vec_f32 x) {
-    const vec_f32 z = mul_f32(x, x), size = abs_f32(x), one = set1_f32(1);
-    vec_f32 p = set1_f32(0.002292744816f);
-    p = fma_f32(p, z, set1_f32(-0.008343945516f));
-    p = fma_f32(p, z, set1_f32(0.02176891865f));
-    p = fma_f32(p, z, set1_f32(-0.05395925958f));
-    p = fma_f32(p, z, set1_f32(0.1333330356f));
-    p = fma_f32(p, z, set1_f32(-0.3333333317f));
-    const vec_f32 near = fma_f32(mul_f32(x, z), p, x);
-    const vec_f32 grown = exp2_f32(min_f32(mul_f32(size, set1_f32(2.885390082f)), set1_f32(100)));
-    vec_f32 far = sub_f32(one, div_f32(set1_f32(2), add_f32(one, grown)));
-    far = select_f32(gt_f32(zero_f32(), x), sub_f32(zero_f32(), far), far);
-    return select_f32(gt_f32(size, set1_f32(0.625f)), far, near);
-}
-
-static inline vec_f64 tanh_f64(vec_f64 x) {
-    const vec_f64 z = mul_f64(x, x), size = abs_f64(x), one = set1_f64(1);
-    vec_f64 p = set1_f64(-2.438831631472088e-06);
-    p = fma_f64(p, z, set1_f64(1.2209921790162781e-05));
-    p = fma_f64(p, z, set1_f64(-3.708106921544234e-05));
-    p = fma_f64(p, z, set1_f64(9.604109157026265e-05));
-    p = fma_f64(p, z, set1_f64(-0.00023888944636751174));
-    p = fma_f64(p, z, set1_f64(0.0005899818158388232));
-    p = fma_f64(p, z, set1_f64(-0.0014558283998303246));
-    p = fma_f64(p, z, set1_f64(0.003592127507599252));
-    p = fma_f64(p, z, set1_f64(-0.008863235499801992));
-    p = fma_f64(p, z, set1_f64(0.021869488535133222));
-    p = fma_f64(p, z, set1_f64(-0.0539682539682359));
-    p = fma_f64(p, z, set1_f64(0.13333333333333322));
-    p = fma_f64(p, z, set1_f64(-0.3333333333333333));
-    const vec_f64 near = fma_f64(mul_f64(x, z), p, x);
-    const vec_f64 grown = exp2_f64(min_f64(mul_f64(size, set1_f64(2.8853900817779268)), set1_f64(100)));
-    vec_f64 far = sub_f64(one, div_f64(set1_f64(2), add_f64(one, grown)));
-    far = select_f64(gt_f64(zero_f64(), x), sub_f64(zero_f64(), far), far);
-    return select_f64(gt_f64(size, set1_f64(0.625)), far, near);
-}
+ * the digits of a small result and is 1 long before the power reaches 2^100. Up to four at a time too. */
+#define TANH(T, REAL, ...)                                                                                            \
+    ALWAYS void tanh_many_##T(int n, vec_##T *x) {                                                                    \
+        static const REAL c[] = {__VA_ARGS__};                                                                        \
+        const vec_##T one = set1_##T(1), power = set1_##T((REAL)2.8853900817779268);                                  \
+        vec_##T z[4], p[4], near[4], grown[4];                                                                        \
+        for (int i = 0; i < n; i++) z[i] = mul_##T(x[i], x[i]), p[i] = set1_##T(c[0]);                                \
+        for (int k = 1; k < COUNT(c); k++)                                                                            \
+            for (int i = 0; i < n; i++) p[i] = fma_##T(p[i], z[i], set1_##T(c[k]));                                   \
+        for (int i = 0; i < n; i++) near[i] = fma_##T(mul_##T(x[i], z[i]), p[i], x[i]);                               \
+        for (int i = 0; i < n; i++) grown[i] = min_##T(mul_##T(abs_##T(x[i]), power), set1_##T(100));                 \
+        exp2_many_##T(n, grown);                                                                                      \
+        for (int i = 0; i < n; i++) {                                                                                 \
+            vec_##T far = sub_##T(one, div_##T(set1_##T(2), add_##T(one, grown[i])));                                 \
+            far = select_##T(gt_##T(zero_##T(), x[i]), sub_##T(zero_##T(), far), far);                                \
+            x[i] = select_##T(gt_##T(abs_##T(x[i]), set1_##T((REAL)0.625)), far, near[i]);                            \
+        }                                                                                                             \
+    }                                                                                                                 \
+    ONE_OF(tanh, T)
+TANH(f32, float, 0.002292744816f, -0.008343945516f, 0.02176891865f, -0.05395925958f, 0.1333330356f, -0.3333333317f)
+TANH(f64, double, -2.438831631472088e-06, 1.2209921790162781e-05, -3.708106921544234e-05, 9.604109157026265e-05,
+     -0.00023888944636751174, 0.0005899818158388232, -0.0014558283998303246, 0.003592127507599252,
+     -0.008863235499801992, 0.021869488535133222, -0.0539682539682359, 0.13333333333333322, -0.3333333333333333)
+#undef TANH
+#undef ONE_OF
+#undef COUNT
 
 /* cos and sin of `quarter` quarter turns plus `rest` turns, |rest| <= 1/8, quarter integral in [-2, 2].
  * sin(2 pi r) = r S(r^2), cos(2 pi r) = 1 + r^2 C(r^2), interpolated at Chebyshev nodes on r^2 in [0, 1/64]:

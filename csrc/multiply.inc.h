@@ -10,7 +10,7 @@
 #define EACH_COLUMN(DO, r) DO(r, 0) DO(r, 1)
 #endif
 /* steps between two tests: two give 3 % on AVX2, four nothing more */
-#define AT_ONCE (COLUMNS == 2 ? 2 : 1)
+#define STEPS (COLUMNS == 2 ? 2 : 1)
 #define ONE_COLUMN(DO, r) DO(r, 0)
 #define ROWS_8(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7)
 #define ROWS_6(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5)
@@ -48,7 +48,7 @@
         ROW_SET(DECLARE_ROW)                                                                                          \
         const REAL *from = b;                                                                                         \
         ptrdiff_t x = 0, at = 0;                                                                                      \
-        for (; AT_ONCE > 1 && x + AT_ONCE <= inner; x += AT_ONCE) {                                                   \
+        for (; STEPS > 1 && x + STEPS <= inner; x += STEPS) {                                                         \
             STEP_ALL(ROW_SET)                                                                                         \
             STEP_ALL(ROW_SET)                                                                                         \
         }                                                                                                             \

@@ -53,13 +53,24 @@ static void FN(add_bias)(ptrdiff_t keys, int first, int n, double factor, const 
         }
 }
 
+/* powers and their like at a time: see exp2_many */
+#define AT_ONCE (COLUMNS == 2 ? 4 : 1)
+
+INLINE void FN(cap_scores)(int n, REAL *score, V most) {
+    V x[AT_ONCE];
+    for (int i = 0; i < n; i++) x[i] = v(load)(score + i * LANES);
+    v(tanh_many)(n, x);
+    for (int i = 0; i < n; i++) v(store)(score + i * LANES, v(mul)(most, x[i]));
+}
+
 static void FN(cap)(ptrdiff_t keys, int first, int n, double amount, void *scores) {
     const V most = v(set1)((REAL)amount);
-    for (ptrdiff_t j = 0; j < keys; j++)
-        for (int vector = first; vector < first + n; vector++) {
-            REAL *score = (REAL *)scores + j * LANES + vector * W;
-            v(store)(score, v(mul)(most, v(tanh)(v(load)(score))));
-        }
+    for (int vector = first; vector < first + n; vector++) {
+        REAL *score = (REAL *)scores + vector * W;
+        ptrdiff_t j = 0;
+        for (; j + AT_ONCE <= keys; j += AT_ONCE) FN(cap_scores)(AT_ONCE, score + j * LANES, most);
+        for (; AT_ONCE > 1 && j < keys; j++) FN(cap_scores)(1, score + j * LANES, most);
+    }
 }
 
 static void FN(within)(ptrdiff_t keys, int first, int n, const double *t, const double *s, double low, double high,
@@ -108,11 +119,9 @@ static bool FN(all_finite)(ptrdiff_t rows, ptrdiff_t n, const char *a, ptrdiff_t
 /* Stands in for -inf as a reference, so that -inf - reference is -inf and never NaN. */
 static inline V FN(finite)(V reference) { return v(max)(v(set1)(-REAL_MAX), reference); }
 
-#define EXPS (COLUMNS == 2 ? 4 : 1)
-
 /* 2^(score - base) of n keys, in their places and added up */
 INLINE void FN(weigh_scores)(int n, REAL *score, V base, V *sum) {
-    V weight[EXPS];
+    V weight[AT_ONCE];
     for (int i = 0; i < n; i++) weight[i] = v(sub)(v(load)(score + i * LANES), base);
     v(exp2_many)(n, weight);
     for (int i = 0; i < n; i++) {
@@ -147,8 +156,8 @@ static uint64_t FN(softmax)(ptrdiff_t keys, int first, int n, void *scores, void
         const V base = FN(finite)(old);
         V here = v(zero)();
         ptrdiff_t j = 0;
-        for (; j + EXPS <= keys; j += EXPS) FN(weigh_scores)(EXPS, score + j * LANES, base, &here);
-        for (; EXPS > 1 && j < keys; j++) FN(weigh_scores)(1, score + j * LANES, base, &here);
+        for (; j + AT_ONCE <= keys; j += AT_ONCE) FN(weigh_scores)(AT_ONCE, score + j * LANES, base, &here);
+        for (; AT_ONCE > 1 && j < keys; j++) FN(weigh_scores)(1, score + j * LANES, base, &here);
         v(store)((REAL *)sum + vector * W, v(add)(total, here));
     }
     return moved;
