@@ -43,13 +43,19 @@ bool pe_is_rate(PyObject *o, int axes) {
 }
 
 bool pe_read_plan(PyObject *o, pe_plan *plan) {
+    return PyTuple_Check(o) && PyTuple_Size(o) && pe_read_plan_of(o, PyTuple_GetItem(o, 0), plan);
+}
+
+bool pe_read_plan_of(PyObject *o, PyObject *freqs, pe_plan *plan) {
     const Py_ssize_t n = PyTuple_Check(o) ? PyTuple_Size(o) : 0;
     if (n != 5 && n != 6) return false;
-    PyObject *freqs = PyTuple_GetItem(o, 0), *rate = n == 6 ? PyTuple_GetItem(o, 5) : Py_None;
+    PyObject *rate = n == 6 ? PyTuple_GetItem(o, 5) : Py_None;
     if (pe_array_dtype(freqs) != PE_F64 || !PyArray_IS_C_CONTIGUOUS(as_array(freqs))) return false;
     const int ndim = axis_count(freqs);
-    if ((ndim != 2 && ndim != 3) || axis_size(freqs, 0) < 1 || axis_size(freqs, 0) > PE_MAX_POSITION_AXES) return false;
-    plan->axes = (int)axis_size(freqs, 0);
+    if (ndim < 1 || ndim > 3) return false;
+    const ptrdiff_t axes = ndim == 1 ? 1 : axis_size(freqs, 0);
+    if (axes < 1 || axes > PE_MAX_POSITION_AXES) return false;
+    plan->axes = (int)axes;
     plan->heads = ndim == 3 ? axis_size(freqs, 1) : 1;
     plan->planes = axis_size(freqs, ndim - 1);
     plan->freqs = PyArray_DATA(as_array(freqs));

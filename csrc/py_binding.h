@@ -17,9 +17,10 @@ bool pe_read_threads(PyObject *o, int *threads);
 /* A Python number, finite and at least `least`, or `otherwise` for None; false likewise. */
 bool pe_read_number(PyObject *o, double least, double otherwise, double *x);
 
-/* A plan made by Rope: (freqs, half, blocks, amplitude, offset[, rate]), freqs (axes, L) or (axes, heads, L) and rate
- * (axes, L) or None, float64 in C order. */
+/* A plan made by Rope: (freqs, half, blocks, amplitude, offset[, rate]), freqs (L,), (axes, L) or (axes, heads, L) and
+ * rate (axes, L) or None, float64 in C order; with these frequencies in place of its own. */
 bool pe_read_plan(PyObject *o, pe_plan *plan);
+bool pe_read_plan_of(PyObject *o, PyObject *freqs, pe_plan *plan);
 
 /* (axes, any) float64 in C order */
 bool pe_is_rate(PyObject *o, int axes);

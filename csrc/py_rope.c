@@ -65,10 +65,10 @@ static PyObject *run_rope(PyObject *out, pe_rope_params *p) {
 }
 
 /* apply_rope by these positions, as many as they are in a tuple (apart), or one array */
-static PyObject *turn(PyObject *const *a, PyObject *const *positions, bool apart, Py_ssize_t count) {
+static PyObject *turn(PyObject *const *a, PyObject *freqs, PyObject *const *positions, bool apart, Py_ssize_t count) {
     pe_rope_params p = {0};
     if (!pe_read_switch(a[3], &p.inverse) || !pe_read_threads(a[5], &p.num_threads)) return pe_not_plain();
-    if (!pe_read_plan(a[2], &p.plan)) return PyErr_Occurred() ? NULL : pe_not_plain();
+    if (!pe_read_plan_of(a[2], freqs, &p.plan)) return PyErr_Occurred() ? NULL : pe_not_plain();
     for (ptrdiff_t i = 0; i < p.plan.axes * p.plan.heads * p.plan.planes; i++)
         if (!isfinite(pe_double_at(p.plan.freqs, i))) return pe_not_plain();
     if (apart && count != p.plan.axes) return pe_not_plain();
@@ -88,20 +88,23 @@ static PyObject *turn(PyObject *const *a, PyObject *const *positions, bool apart
 }
 
 /* apply_rope(x, positions, plan, inverse, out, num_threads): positions are a tuple, an array or a list for each axis of
- * the plan, or an array whose last axis holds the coordinates */
+ * the plan, or an array whose last axis holds the coordinates; the plan's frequencies may be a list */
 PyObject *pe_py_apply_rope(PyObject *self, PyObject *const *a, Py_ssize_t n) {
     (void)self;
     if (n != 6) return PyErr_Format(PyExc_TypeError, "apply_rope takes 6 arguments, got %zd", n);
+    if (!PyTuple_Check(a[2]) || PyTuple_Size(a[2]) < 1) return pe_not_plain();
     const bool apart = PyTuple_Check(a[1]);
     const Py_ssize_t count = apart ? PyTuple_Size(a[1]) : 1;
     PyObject *positions[PE_MAX_POSITION_AXES], *result = NULL;
     if (count > PE_MAX_POSITION_AXES) return pe_not_plain();
-    bool made = true;
+    PyObject *freqs = pe_from_list(PyTuple_GetItem(a[2], 0), NPY_DOUBLE);
+    bool made = freqs;
     for (Py_ssize_t i = 0; i < count; i++) {
         positions[i] = pe_from_list(apart ? PyTuple_GetItem(a[1], i) : a[1], NPY_DOUBLE);
         made = made && positions[i];
     }
-    if (made) result = turn(a, positions, apart, count);
+    if (made) result = turn(a, freqs, positions, apart, count);
+    Py_XDECREF(freqs);
     for (Py_ssize_t i = 0; i < count; i++) Py_XDECREF(positions[i]);
     return result;
 }

@@ -108,7 +108,7 @@ def apply_rope(x: ArrayLike, cos: ArrayLike | None = None, sin: ArrayLike | None
             plan = (_quick_plan(x.shape[-1], rope, base, layout) if freqs is None
                     else _given_plan(x.shape[-1], freqs, layout) if rope is base is None else None)
             if plan is not None:
-                points = (positions,) if len(plan[0]) == 1 else positions
+                points = (positions,) if freqs is not None or len(plan[0]) == 1 else positions
                 result = _core.apply_rope(x, points, plan, inverse, out, num_threads)
         elif (positions is rope is base is freqs is None
               and type(cos) is type(sin) is _ndarray and cos.shape == sin.shape):
@@ -193,10 +193,11 @@ def _quick_plan(width, rope, base, layout):
 
 def _given_plan(width, freqs, layout):
     """Return the plan of frequencies that fit and do not rise, or None for the checks."""
-    numbers = type(freqs) is _ndarray and freqs.dtype == np.float64 and freqs.ndim == 1
+    listed = type(freqs) is list and freqs and type(freqs[0]) is type(freqs[-1]) is float
+    numbers = listed or (type(freqs) is _ndarray and freqs.dtype == np.float64 and freqs.ndim == 1)
     if not (numbers and 0 < 2 * len(freqs) <= width and freqs[0] >= freqs[-1] and _is_usual(layout)):
         return None
-    return freqs[None], int(layout == "half"), 1, 1.0, 0
+    return freqs, int(layout == "half"), 1, 1.0, 0
 
 
 def _quick_plan_2d(width, base, layout):
