@@ -78,6 +78,18 @@ typedef struct {
     ptrdiff_t next_stride;
 } pe_few_rows;
 
+/* One row of retention by a state of `rows` rows of n reals:
+ * out = share * sum_d q[d] state[d] + scale * (q . key) * value, and unless next is NULL,
+ * next[d] = kept * state[d] + key[d] * value. */
+typedef struct {
+    ptrdiff_t rows, n, step, next_step; /* steps in bytes */
+    const char *state;
+    char *next;
+    const void *q, *key, *value;
+    void *out;
+    double share, scale, kept;
+} pe_recalled;
+
 typedef struct {
     ptrdiff_t size;  /* bytes of one real */
     int lanes;       /* of a tile */
@@ -173,6 +185,8 @@ typedef struct {
     void (*fade)(int n, int vectors, double t, const double *s, double rate, double factor, void *row);
     /* c[r] *= factor[r * step] */
     void (*scale_rows)(ptrdiff_t rows, int vectors, const double *factor, ptrdiff_t step, void *c);
+    /* the same bits as by tiles, with a state that is read once and written once */
+    void (*recall)(const pe_recalled *row);
 } pe_real_kernels;
 
 /* Products of bfloat16 values, two at a time: a pair is 32 bits, the first value the lower half. Each product is exact,

@@ -117,17 +117,23 @@ static void make_angles(const walk_t *walk, const chunk_t *c) {
     job->k->sincos_rows(&job->turns, c->n, position[0], PE_MAX_POSITION_AXES, walk->w.cos, walk->w.sin);
 }
 
+/* when the rows of a chunk, and as many more as a tile has, stand, and their angles */
+static void find_times(const walk_t *walk, chunk_t *c) {
+    const pe_retention_params *p = walk->job->p;
+    const char *time = p->time.at.data ? of_head(p, &p->time, walk->b, walk->head) : NULL;
+    for (int j = 0; j < walk->job->k->lanes; j++) {
+        const ptrdiff_t row = c->first + (j < c->n ? j : c->n - 1);
+        c->t[j] = time ? pe_double_at(time + row * p->time.at.stride[p->batch_ndim + 1], 0) : p->start + (double)row;
+    }
+    if (p->rotate) make_angles(walk, c);
+}
+
 static void load_chunk(const walk_t *walk, chunk_t *c) {
     const job_t *job = walk->job;
     const pe_retention_params *p = job->p;
     const pe_real_kernels *k = job->k;
     const int nb = p->batch_ndim;
-    const char *time = p->time.at.data ? of_head(p, &p->time, walk->b, walk->head) : NULL;
-    for (int j = 0; j < k->lanes; j++) {
-        const ptrdiff_t row = c->first + (j < c->n ? j : c->n - 1);
-        c->t[j] = time ? pe_double_at(time + row * p->time.at.stride[nb + 1], 0) : p->start + (double)row;
-    }
-    if (p->rotate) make_angles(walk, c);
+    find_times(walk, c);
     const char *keys = batch_at(p, walk->b, &p->k) + walk->kv * p->k.stride[nb];
     if (c->n % k->width) memset(walk->w.keys, 0, (size_t)(p->D * PE_LANE_BYTES));
     for (int j = 0; j < c->n; j += ROWS) {
@@ -191,6 +197,32 @@ static void remember(walk_t *walk, const chunk_t *c) {
     walk->has_state = true;
 }
 
+/* One row that goes on from `state`, as in decoding: tiles would copy the state there and back, and walk it thrice. */
+static void recall(const walk_t *walk, const char *state, char *next) {
+    const job_t *job = walk->job;
+    const pe_retention_params *p = job->p;
+    const pe_real_kernels *k = job->k;
+    const scratch_t *w = &walk->w;
+    const int nb = p->batch_ndim;
+    chunk_t c = {.n = 1};
+    find_times(walk, &c);
+    load_rows(walk, &c, batch_at(p, walk->b, &p->k) + walk->kv * p->k.stride[nb], 0, 0, 1);
+    memcpy(w->keys, w->rows, (size_t)(p->D * k->size));
+    const char *values = batch_at(p, walk->b, &p->v) + walk->kv * p->v.stride[nb];
+    k->load_row(job->dtype, walk->columns, values + walk->column * pe_itemsize(job->dtype), w->values);
+    const double kept = exp(-walk->rate * (c.t[0] - walk->before));
+    pe_recalled row = {.rows = p->D, .n = walk->columns, .step = p->state.stride[nb + 1], .state = state,
+                       .next_step = p->next.stride[nb + 1], .q = w->rows, .key = w->keys, .value = w->values,
+                       .out = w->out, .share = p->scale * kept, .scale = p->scale, .kept = kept};
+    for (ptrdiff_t h = walk->head; h < walk->head + job->group; h++) {
+        load_rows(walk, &c, batch_at(p, walk->b, &p->q) + h * p->q.stride[nb], 0, 0, 1);
+        row.next = h + 1 == walk->head + job->group ? next : NULL; /* by the last head of those that share it */
+        k->recall(&row);
+        char *out = (char *)batch_at(p, walk->b, &p->out) + h * p->out.stride[nb];
+        k->store_row(job->dtype, walk->columns, w->out, out + walk->column * pe_itemsize(job->dtype));
+    }
+}
+
 static void retention_task(const void *context, ptrdiff_t task, void *scratch) {
     const job_t *job = context;
     const pe_retention_params *p = job->p;
@@ -204,15 +236,23 @@ static void retention_task(const void *context, ptrdiff_t task, void *scratch) {
     walk.vectors = (int)((walk.columns + k->width - 1) / k->width);
     walk.rate = pe_double_at(of_head(p, &p->rate, walk.b, walk.head), 0);
     cut_scratch(job, scratch, &walk.w);
-    if (!walk.has_state || walk.columns % k->width) memset(walk.w.state, 0, (size_t)(p->D * PE_LANE_BYTES));
-    if (walk.columns % k->width) memset(walk.w.values, 0, (size_t)k->lanes * PE_LANE_BYTES);
+    const char *from = NULL;
+    char *to = NULL;
+    if (p->next.data)
+        to = (char *)batch_at(p, walk.b, &p->next) + g * p->next.stride[nb] + walk.column * k->size;
     if (walk.has_state) {
-        const char *from = batch_at(p, walk.b, &p->state) + g * p->state.stride[nb] + walk.column * k->size;
-        for (ptrdiff_t d = 0; d < p->D; d++)
-            k->load_row(p->state.dtype, walk.columns, from + d * p->state.stride[nb + 1],
-                        walk.w.state + d * PE_LANE_BYTES);
+        from = batch_at(p, walk.b, &p->state) + g * p->state.stride[nb] + walk.column * k->size;
         walk.before = pe_double_at(of_head(p, &p->before, walk.b, walk.head), 0);
     }
+    if (walk.has_state && p->T == 1) {
+        recall(&walk, from, to);
+        return;
+    }
+    if (!walk.has_state || walk.columns % k->width) memset(walk.w.state, 0, (size_t)(p->D * PE_LANE_BYTES));
+    if (walk.columns % k->width) memset(walk.w.values, 0, (size_t)k->lanes * PE_LANE_BYTES);
+    for (ptrdiff_t d = 0; walk.has_state && d < p->D; d++)
+        k->load_row(p->state.dtype, walk.columns, from + d * p->state.stride[nb + 1],
+                    walk.w.state + d * PE_LANE_BYTES);
     for (ptrdiff_t first = 0; first < p->T && !pe_stopping(); first += k->lanes) {
         chunk_t chunk = {.first = first, .n = p->T - first < k->lanes ? (int)(p->T - first) : k->lanes};
         load_chunk(&walk, &chunk);
@@ -221,9 +261,7 @@ static void retention_task(const void *context, ptrdiff_t task, void *scratch) {
                 attend(&walk, &chunk, h, i, chunk.n - i < ROWS ? chunk.n - i : ROWS);
         if (p->next.data || first + k->lanes < p->T) remember(&walk, &chunk);
     }
-    if (!p->next.data) return;
-    char *to = (char *)batch_at(p, walk.b, &p->next) + g * p->next.stride[nb] + walk.column * k->size;
-    for (ptrdiff_t d = 0; d < p->D; d++)
+    for (ptrdiff_t d = 0; to && d < p->D; d++)
         k->store_row(p->next.dtype, walk.columns, walk.w.state + d * PE_LANE_BYTES, to + d * p->next.stride[nb + 1]);
 }
 

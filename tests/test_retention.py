@@ -203,6 +203,28 @@ def test_chunks_and_steps_agree_with_the_whole(kind, cuts, dtype, isa):
         np.testing.assert_array_equal(state.clock, every["clock"][..., -1])
 
 
+@each_isa
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("V", [1, 5, 32, 67, 130])
+def test_one_row_after_a_state_is_the_last_of_two(V, dtype, isa):
+    """One row walks the state where it stands, two go by tiles."""
+    q, k, v = qkv(3, D=10, V=V, dtype=BF16 if dtype == "bfloat16" else dtype)
+    turning = {"rate": np.array([0.3, 0.3, 0.0, 0.0]), "rope": pe.Rope(10)}
+
+    def retain(a, b, **keywords):
+        return pe.retention(q[:, :, a:b], k[:, :, a:b], v[:, :, a:b], **keywords, **turning)
+
+    _, start = retain(0, 1, return_state=True)
+    held = start.S.copy()
+    both, end = retain(1, 3, state=start, return_state=True)
+    row, state = retain(1, 2, state=start, return_state=True)
+    alone = retain(2, 3, state=state)
+    last, state = retain(2, 3, state=state, return_state=True)
+    close(np.concatenate([row, last], axis=-2), both, TOLERANCE[dtype])
+    close(state.S, end.S, TOLERANCE["float64" if dtype == "float64" else "float32"])
+    assert alone.tobytes() == last.tobytes() and start.S.tobytes() == held.tobytes()
+
+
 def test_a_state_of_key_heads_serves_rates_that_differ():
     q, k, v = qkv(5)
     _, state = pe.retention(q, k, v, rate=0.5, return_state=True)
