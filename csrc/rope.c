@@ -3,6 +3,7 @@
  * The leading axes of x are split in two: table axes, along which positions (or tables) differ, and shared axes
  * (heads, usually). A task is a block of table rows times a block of shared rows: it makes its angles once, in
  * scratch, and turns all of its rows by them. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -106,6 +107,11 @@ static ptrdiff_t same_head(const places_t *places, ptrdiff_t i, ptrdiff_t n) {
     while (end < n && places->head[end] == places->head[i]) end++;
     return end - i;
 }
+/* bfloat16: of a NaN no more than its upper 16 bits count, and rounding counts on it */
+static void plain_nans(ptrdiff_t n, float *angles) {
+    for (ptrdiff_t l = 0; l < n; l++) angles[l] = angles[l] == angles[l] ? angles[l] : NAN;
+}
+
 
 static void load_tables(const job_t *job, ptrdiff_t first, ptrdiff_t n, char *cos, char *sin) {
     const pe_rope_params *p = job->p;
@@ -118,6 +124,8 @@ static void load_tables(const job_t *job, ptrdiff_t first, ptrdiff_t n, char *co
     offsets(&job->table, first, n, p->sin.stride, at);
     for (ptrdiff_t i = 0; i < n; i++) {
         k->load_row(p->sin.dtype, p->plan.planes, p->sin.data + at[i], sin + i * step);
+        if (job->dtype == PE_BF16) plain_nans(p->plan.planes, (float *)(cos + i * step));
+        if (job->dtype == PE_BF16) plain_nans(p->plan.planes, (float *)(sin + i * step));
         if (p->inverse) invert_table(k->size == 8, p->plan.planes, cos + i * step, sin + i * step);
     }
 }

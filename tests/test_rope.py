@@ -3,6 +3,7 @@
 import doctest
 import pickle
 
+import ml_dtypes
 import mpmath
 import numpy as np
 import pytest
@@ -310,6 +311,40 @@ def test_a_slice_anywhere_in_a_head_turns_as_it_would_alone(layout, dtype):
         moved = rope.shift(got, 7)[..., part]
         np.testing.assert_allclose(moved.astype(float), rope.apply(x, positions + 7)[..., part].astype(float),
                                    atol=20 * np.finfo(dtype).eps)
+
+
+def beside_zero(tables, layout):
+    """Return bfloat16 rows of planes (1, 0), which become (cos, sin) as the tables have them."""
+    planes = tables[0].shape[-1]
+    x = np.zeros((len(tables[0]), 2 * planes), ml_dtypes.bfloat16)
+    x[:, slice(0, planes) if layout == "half" else slice(0, None, 2)] = 1
+    got = pe.apply_rope(x, *tables, layout=layout)
+    return (got[:, :planes], got[:, planes:]) if layout == "half" else (got[:, ::2], got[:, 1::2])
+
+
+@each_isa
+@pytest.mark.parametrize("planes", [32, 24, 7])
+@pytest.mark.parametrize("layout", ["interleaved", "half"])
+def test_every_bfloat16_is_rounded_to_nearest_even(layout, planes, isa):
+    upper, lower = np.arange(1 << 16, dtype=np.uint32) << 16, [0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF]
+    cos = np.bitwise_or.outer(np.array(lower, np.uint32), upper).view(np.float32).ravel()
+    cos = np.resize(cos[np.isfinite(cos) & (cos != 0)], (12500, planes))
+    sin = cos[::-1].copy()
+    for got, want in zip(beside_zero((cos, sin), layout), (cos, sin), strict=True):
+        assert got.tobytes() == want.astype(ml_dtypes.bfloat16).tobytes()
+
+
+@each_isa
+@pytest.mark.parametrize("bits", [0x7FFFFFFF, 0xFFFFFFFF, 0x7F800001, 0xFFC08000])
+@pytest.mark.parametrize("layout", ["interleaved", "half"])
+def test_any_nan_of_a_table_stays_one_in_bfloat16(layout, bits, isa):
+    cos, sin = RNG.normal(size=(2, 3, 40)).astype(np.float32)
+    clean = beside_zero((cos, sin), layout)
+    cos.view(np.uint32)[1, 5] = sin.view(np.uint32)[2, 37] = bits
+    hit = np.isnan(cos) | np.isnan(sin)
+    for got, before in zip(beside_zero((cos, sin), layout), clean, strict=True):
+        np.testing.assert_array_equal(np.isnan(got.astype(np.float32)), hit)
+        assert got[~hit].tobytes() == before[~hit].tobytes()
 
 
 def test_an_offset_reaches_attention():
