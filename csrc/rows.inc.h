@@ -165,7 +165,7 @@ static reach_t reach_of(const pe_turns *turns, const double *position) {
 /* Rows of one reach, no more than this many: the frequencies of a vector stay in registers while they go by. */
 #define ANGLE_ROWS 16
 
-/* axes is a constant where it is 1, so that nothing is looped over for the sake of a few vectors */
+/* axes is a constant where they are few, so that nothing is looped over for the sake of a few vectors */
 INLINE void word_rows(const pe_turns *turns, int axes, int n, const double *position, ptrdiff_t step, float *cos,
                       float *sin) {
     const vec_f32 amplitude = set1_f32((float)turns->amplitude);
@@ -229,6 +229,13 @@ INLINE void real_rows(const pe_turns *turns, int axes, bool far, int n, const do
     }
 }
 
+INLINE void axis_rows(const pe_turns *turns, int axes, reach_t reach, int n, const double *position, ptrdiff_t step,
+                      float *cos, float *sin) {
+    if (reach == WORDS) word_rows(turns, axes, n, position, step, cos, sin);
+    else if (reach == NEAR) real_rows(turns, axes, false, n, position, step, cos, sin);
+    else real_rows(turns, axes, true, n, position, step, cos, sin);
+}
+
 /* Rows from the first on that are of its reach, at most ANGLE_ROWS; 0 where it is BEYOND. */
 static int near_rows(const pe_turns *turns, ptrdiff_t most, const double *position, ptrdiff_t step, float *cos,
                      float *sin) {
@@ -236,11 +243,12 @@ static int near_rows(const pe_turns *turns, ptrdiff_t most, const double *positi
     int n = 1;
     if (reach == BEYOND) return 0;
     while (n < ANGLE_ROWS && n < most && reach_of(turns, position + n * step) == reach) n++;
-    if (reach == WORDS && turns->axes == 1) word_rows(turns, 1, n, position, step, cos, sin);
-    else if (reach == WORDS) word_rows(turns, turns->axes, n, position, step, cos, sin);
-    else if (reach == NEAR && turns->axes == 1) real_rows(turns, 1, false, n, position, step, cos, sin);
-    else if (reach == NEAR) real_rows(turns, turns->axes, false, n, position, step, cos, sin);
-    else real_rows(turns, turns->axes, true, n, position, step, cos, sin);
+    switch (turns->axes) { /* constants where axes are few */
+    case 1: axis_rows(turns, 1, reach, n, position, step, cos, sin); break;
+    case 2: axis_rows(turns, 2, reach, n, position, step, cos, sin); break;
+    case 3: axis_rows(turns, 3, reach, n, position, step, cos, sin); break;
+    default: axis_rows(turns, turns->axes, reach, n, position, step, cos, sin);
+    }
     return n;
 }
 #endif
