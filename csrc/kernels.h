@@ -209,6 +209,7 @@ typedef struct {
     /* frequencies, given in high, as pe_turns has them; the largest of the result's |high| */
     double (*split_turns)(ptrdiff_t n, double *high, double *low, uint32_t *word, float *rest);
     bool half_lines; /* half pairs leave past the cache in whole lines of out, wherever they begin */
+    ptrdiff_t ahead; /* bytes: how early rows to be turned are asked for */
     void (*stream_end)(void); /* once a task, after stores past the cache: makes them visible to other threads */
 } pe_kernels;
 

@@ -88,5 +88,6 @@ const pe_kernels TABLE = {
     .real = {REAL_KERNELS(f32, float), REAL_KERNELS(f64, double)},
     .split_turns = split_turns,
     .half_lines = STREAM_REGISTERS,
+    .ahead = AHEAD_BYTES,
     .stream_end = end_stream,
 };

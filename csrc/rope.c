@@ -11,11 +11,10 @@
 #include "rotation.h"
 
 #define TABLE_BYTES (128 << 10) /* angles of a task: they must stay in L2 while rows stream by ... */
-#define PART_BYTES (8 << 10)    /* ... or in L1, where each serves one row, or all is in the cache */
+#define PART_BYTES (32 << 10)   /* ... or L1, where all is in the cache: with 8 KiB, short runs cost 5 to 30 % */
 #define TASK_BYTES (512 << 10)  /* of x a task turns, at least ... */
 #define MOST_BYTES (4 << 20)    /* ... and of a large x: a head's rows in short runs cost 15 points of copy bandwidth */
-#define PREFETCH_BYTES (8 << 10) /* how far ahead rows are asked for, into L2 (into L1 gains half as much) */
-#define FAR_FROM (16 << 20)     /* bytes of x from which they are: in the cache it takes up to twice as long */
+#define FAR_FROM (16 << 20)     /* bytes of x from which rows are asked for early; in cache that takes twice as long */
 #define STREAM_FROM (32 << 20)  /* bytes of output beyond which they are; in cache that costs 2.5-11 x */
 #define MAX_BLOCK 256           /* rows of either kind in a task */
 #define SECONDS_PER_BYTE 4e-11
@@ -107,11 +106,11 @@ static ptrdiff_t same_head(const places_t *places, ptrdiff_t i, ptrdiff_t n) {
     while (end < n && places->head[end] == places->head[i]) end++;
     return end - i;
 }
+
 /* bfloat16: of a NaN no more than its upper 16 bits count, and rounding counts on it */
 static void plain_nans(ptrdiff_t n, float *angles) {
     for (ptrdiff_t l = 0; l < n; l++) angles[l] = angles[l] == angles[l] ? angles[l] : NAN;
 }
-
 
 static void load_tables(const job_t *job, ptrdiff_t first, ptrdiff_t n, char *cos, char *sin) {
     const pe_rope_params *p = job->p;
@@ -124,9 +123,9 @@ static void load_tables(const job_t *job, ptrdiff_t first, ptrdiff_t n, char *co
     offsets(&job->table, first, n, p->sin.stride, at);
     for (ptrdiff_t i = 0; i < n; i++) {
         k->load_row(p->sin.dtype, p->plan.planes, p->sin.data + at[i], sin + i * step);
+        if (p->inverse) invert_table(k->size == 8, p->plan.planes, cos + i * step, sin + i * step);
         if (job->dtype == PE_BF16) plain_nans(p->plan.planes, (float *)(cos + i * step));
         if (job->dtype == PE_BF16) plain_nans(p->plan.planes, (float *)(sin + i * step));
-        if (p->inverse) invert_table(k->size == 8, p->plan.planes, cos + i * step, sin + i * step);
     }
 }
 
@@ -177,7 +176,7 @@ static void rope_task(const void *context, ptrdiff_t task, void *scratch) {
     const ptrdiff_t item = pe_itemsize(job->dtype);
     pe_turned rows = {.dtype = job->dtype, .planes = plan->planes, .blocks = plan->blocks, .half = plan->half,
                       .before = plan->offset * item, .after = job->row_bytes - pe_turned_end(plan) * item,
-                      .ahead = job->far ? 1 + PREFETCH_BYTES / job->row_bytes : 0,
+                      .ahead = job->far ? 1 + pe_active->ahead / job->row_bytes : 0,
                       .angle_step = swap ? 0 : job->angle_bytes};
     pe_turns turns = job->turns;
     if (job->own) rows.turns = &turns, rows.position_step = PE_MAX_POSITION_AXES;

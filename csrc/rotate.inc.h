@@ -6,7 +6,7 @@
 INLINE void FN(ask_ahead)(const pe_turned *t, ptrdiff_t row, ptrdiff_t bytes) {
     const ptrdiff_t i = row + t->ahead;
     const char *soon = i < t->rows ? t->x + i * t->x_step : t->next ? t->next + (i - t->rows) * t->x_step : NULL;
-    for (ptrdiff_t at = 0; soon && at < bytes; at += LINE) __builtin_prefetch(soon + at, 0, 2);
+    for (ptrdiff_t at = 0; soon && at < bytes; at += LINE) __builtin_prefetch(soon + at, 0, AHEAD_HINT);
 }
 
 /* Row i's angles, and those of the rows after it, where they are made on the way; where they then begin. */
@@ -196,7 +196,7 @@ INLINE void FN(stream_values)(const pe_turned *t, pe_dtype dtype, ptrdiff_t n, c
     for (; i + SOME <= n; i += SOME, stream->line += SOME) {
         const char *soon = x + i + ahead;
         if (soon >= end) soon = t->next ? t->next + (soon - end) : x;
-        for (int line = 0; line < SOME; line += LINE) __builtin_prefetch(soon + line, 0, 2);
+        for (int line = 0; line < SOME; line += LINE) __builtin_prefetch(soon + line, 0, AHEAD_HINT);
 #if STREAM_REGISTERS
         FN(turn_line)(dtype, x + i, cos + i / z / 2, sin + i / z / 2, stream->line);
 #else
@@ -246,26 +246,34 @@ INLINE void FN(stream_half_rows)(const pe_turned *t, pe_dtype dtype) {
 }
 
 #if STREAM_REGISTERS
-/* A line of either half, from registers past the cache */
+/* A line of either half, from registers past the cache: one after the other, since two that are filled in turns take a
+ * tenth longer. */
 INLINE void FN(turn_half_lines)(pe_dtype dtype, const char *x, ptrdiff_t apart, const REAL *cos, const REAL *sin,
                                 char *out) {
-    const ptrdiff_t one = W * pe_itemsize(dtype); /* bytes of a vector of values */
-    for (ptrdiff_t i = 0, l = 0; i < LINE; i += 2 * one, l += 2 * W) {
-        V first[2], second[2];
+    const ptrdiff_t two = 2 * W * pe_itemsize(dtype); /* bytes of two vectors of values */
+    V of[2][2][2]; /* halves, pairs of vectors */
+    for (ptrdiff_t i = 0, l = 0; i * two < LINE; i++, l += 2 * W) {
+        V *first = of[0][i], *second = of[1][i];
 #if REAL_IS_FLOAT
         if (dtype == PE_BF16) {
-            turned_bfloat_halves(x + i, apart, cos + l, sin + l, first, second);
-            stream_beside_bfloats(out + i, first[0], first[1]);
-            stream_beside_bfloats(out + apart + i, second[0], second[1]);
+            turned_bfloat_halves(x + i * two, apart, cos + l, sin + l, first, second);
             continue;
         }
 #endif
         for (int k = 0; k < 2; k++)
-            FN(turned_halves)(dtype, W, x + i + k * one, apart, cos + l + k * W, sin + l + k * W, &first[k],
+            FN(turned_halves)(dtype, W, x + i * two + k * two / 2, apart, cos + l + k * W, sin + l + k * W, &first[k],
                               &second[k]);
-        FN(stream_two)(dtype, out + i, first[0], first[1]);
-        FN(stream_two)(dtype, out + apart + i, second[0], second[1]);
     }
+    for (int half = 0; half < 2; half++, out += apart)
+        for (ptrdiff_t i = 0; i * two < LINE; i++) {
+#if REAL_IS_FLOAT
+            if (dtype == PE_BF16) {
+                stream_beside_bfloats(out + i * two, of[half][i][0], of[half][i][1]);
+                continue;
+            }
+#endif
+            FN(stream_two)(dtype, out + i * two, of[half][i][0], of[half][i][1]);
+        }
 }
 
 /* Half pairs past the cache where halves are whole lines long, but begin anywhere: lines that hold the end of one and

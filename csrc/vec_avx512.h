@@ -184,4 +184,7 @@ static inline void store_bfloats(void *p, vec_f32 a, vec_f32 b) {
 static inline void copy_line(char *to, const char *from) { _mm512_store_si512(to, _mm512_loadu_si512(from)); }
 static inline void stream_line(char *to, const char *from) { _mm512_stream_si512((void *)to, _mm512_load_si512(from)); }
 #define STREAM_REGISTERS 0 /* by memory */
+/* values to come are asked for into L2 (into L1 gains half as much) */
+#define AHEAD_BYTES (8 << 10)
+#define AHEAD_HINT 2
 static inline void fence(void) { _mm_sfence(); }

@@ -157,4 +157,7 @@ static inline void store_bfloat(void *p, float a) {
 static inline void copy_line(char *to, const char *from) { memcpy(to, from, 64); }
 static inline void stream_line(char *to, const char *from) { memcpy(to, from, 64); }
 #define STREAM_REGISTERS 0 /* by memory */
+/* values to come are asked for into L2 */
+#define AHEAD_BYTES (8 << 10)
+#define AHEAD_HINT 2
 static inline void fence(void) {}
