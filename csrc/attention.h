@@ -115,8 +115,8 @@ static inline ptrdiff_t pe_key_head(const pe_attention_job *job, ptrdiff_t head)
 typedef enum { PE_NONE, PE_SOME, PE_ALL } pe_share;
 static inline pe_share pe_share_of(const pe_attention_params *p, double t_low, double t_high, const pe_key_tile *keys) {
     const double least = t_low - keys->s_high, most = t_high - keys->s_low; /* t - s is between these */
-    if (most < p->low || (p->open ? least >= p->high : least > p->high)) return PE_NONE;
-    return least >= p->low && (p->open ? most < p->high : most <= p->high) ? PE_ALL : PE_SOME;
+    if (most < p->low || least > p->high) return PE_NONE;
+    return least >= p->low && most <= p->high ? PE_ALL : PE_SOME;
 }
 
 /* Queries of a tile into its lanes, and their results back to the caller's rows; b: batch. */

@@ -3,20 +3,21 @@
 #include "attention.h"
 #include "mask.h"
 
+static int vectors_of(const pe_attention_job *job, const pe_key_tile *keys) {
+    return (int)(keys->n + job->k->width - 1) / job->k->width;
+}
+
 bool pe_see_few(const pe_attention_job *job, const pe_query_tile *tile, const pe_key_tile *keys, pe_visible *see) {
     const pe_attention_params *p = job->p;
     const uint64_t every = ~(uint64_t)0 >> (64 - keys->n);
+    const int vectors = vectors_of(job, keys);
     uint64_t any = 0, all = every;
     for (int r = 0; r < tile->used; r++) {
         uint64_t bits = every;
         const pe_share share = pe_share_of(p, tile->t[r], tile->t[r], keys);
         if (share == PE_NONE) bits = 0;
-        if (share == PE_SOME)
-            for (ptrdiff_t j = 0; j < keys->n; j++) {
-                const double gap = tile->t[r] - keys->s[j];
-                const bool seen = gap >= p->low && (p->open ? gap < p->high : gap <= p->high);
-                bits &= ~((uint64_t)!seen << j);
-            }
+        if (share == PE_SOME) /* the keys are the lanes, so that the gap is s - t */
+            job->k->within(1, 0, vectors, keys->s, &tile->t[r], -p->high, -p->low, &bits);
         if (p->q_segments.data)
             for (ptrdiff_t j = 0; j < keys->n; j++)
                 bits &= ~((uint64_t)(keys->segment[j] != tile->segment[r]) << j);
@@ -50,7 +51,7 @@ void pe_attend_few(const pe_attention_job *job, pe_query_tile *tile, const pe_ke
                    const pe_attention_scratch *w, pe_visible *see) {
     const pe_attention_params *p = job->p;
     const pe_real_kernels *k = job->k;
-    const int rows = tile->used, vectors = (int)(keys->n + k->width - 1) / k->width;
+    const int rows = tile->used, vectors = vectors_of(job, keys);
     pe_few_rows k_rows = {keys->k_dtype, keys->n, p->D, keys->k_stride, keys->k, NULL, 0};
     pe_few_rows v_rows = {keys->v_dtype, keys->n, p->V, keys->v_stride, keys->v, NULL, 0};
     ask_for(job, &k_rows, keys->v, keys->v_stride);

@@ -149,9 +149,9 @@ typedef struct {
                      uint64_t *visible);
     /* scores = amount * tanh(scores) */
     void (*cap)(ptrdiff_t keys, int first, int n, double amount, void *scores);
-    /* visible[j] &= lanes with low <= t - s[j] <= high (< high when open), the gap formed in float64 */
+    /* visible[j] &= lanes with low <= t - s[j] <= high, the gap formed in float64 */
     void (*within)(ptrdiff_t keys, int first, int n, const double *t, const double *s, double low, double high,
-                   bool open, uint64_t *visible);
+                   uint64_t *visible);
     /* scores[j] = -inf where bit `lane` of visible[j] is clear: chosen, not multiplied, so NaN goes too. */
     void (*hide)(ptrdiff_t keys, int first, int n, const uint64_t *visible, void *scores);
 

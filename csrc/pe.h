@@ -125,7 +125,7 @@ typedef enum { PE_RESULT, PE_SCORES, PE_BIASED, PE_WEIGHTS } pe_stage;
  * t, q_clock, q_segments: H, M; s, k_segments: K, N; k_clock: H, N; lse: H, M; lengths: none. Rows of q, k, v, out are
  * contiguous. slope, rate, sinks are (H,) float64; positions and clocks float64; segments and lengths int64. t NULL:
  * the last M of 0..n-1, n the length or N; s NULL: 0..N-1. A key is visible when mask is true there, its segment is the
- * query's, it is within the length, and low <= t - s <= high (< high when `open`).
+ * query's, it is within the length, and low <= t - s <= high.
  *
  * At another stage `shown`, a view like that of a bias and of q's dtype, takes the place of v, whose V is 0, of out and
  * of lse: z of all keys, whatever the lengths, in a call that neither adds nor hides (PE_SCORES); z, -inf where a key
@@ -138,7 +138,6 @@ typedef struct {
     pe_view q, k, v, out, lse, shown, mask, bias, t, s, slope, rate, q_clock, k_clock, sinks;
     pe_view q_segments, k_segments, lengths;
     double low, high; /* of t - s; -infinity and infinity where nothing bounds it */
-    bool open;
     double scale, softcap; /* softcap 0: off */
     bool rotate;
     pe_plan plan; /* queries turn by q_turn, keys by k_turn: a view an axis; data NULL: by t and s themselves */

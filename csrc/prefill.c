@@ -21,7 +21,7 @@ static void see_sorted(const pe_attention_params *p, const pe_query_tile *tile, 
         const double s = keys->s[j];
         if (j && s < keys->s[j - 1]) from = end = 0;
         while (from < tile->used && t[from] - s < p->low) from++;
-        while (end < tile->used && (p->open ? t[end] - s < p->high : t[end] - s <= p->high)) end++;
+        while (end < tile->used && t[end] - s <= p->high) end++;
         const uint64_t before_end = end ? ~(uint64_t)0 >> (64 - end) : 0;
         visible[j] &= from < 64 ? before_end & ~(uint64_t)0 << from : 0;
     }
@@ -35,7 +35,7 @@ bool pe_see_many(const pe_attention_job *job, const pe_query_tile *tile, const p
     if (share == PE_NONE) return false;
     if (share == PE_SOME) {
         if (tile->sorted) see_sorted(p, tile, keys, see->bits);
-        else job->k->within(keys->n, 0, tile->vectors, tile->t, keys->s, p->low, p->high, p->open, see->bits);
+        else job->k->within(keys->n, 0, tile->vectors, tile->t, keys->s, p->low, p->high, see->bits);
         see->partly = true;
     }
     if (p->q_segments.data && !same_segment(tile, keys)) {

@@ -191,12 +191,13 @@ static bool read_options(PyObject *const *a, PyObject *const *o, int scores_ndim
                          pe_attention_params *p) {
     PyObject *q = a[0], *k = a[1];
     if (o[SCALE] == Py_None && p->D == 0) return false;
-    bool causal;
+    bool causal, open;
     double right;
-    if (!pe_read_switch(o[CAUSAL], &causal) || !pe_read_switch(o[LEFT_OPEN], &p->open)) return false;
+    if (!pe_read_switch(o[CAUSAL], &causal) || !pe_read_switch(o[LEFT_OPEN], &open)) return false;
     if (!pe_read_number(o[SCALE], -INFINITY, p->D ? 1 / sqrt((double)p->D) : 1, &p->scale)) return false;
     if (!pe_read_number(o[SOFTCAP], DBL_TRUE_MIN, 0, &p->softcap)) return false;
-    if (!pe_read_number(o[LEFT], p->open, INFINITY, &p->high)) return false;
+    if (!pe_read_number(o[LEFT], open, INFINITY, &p->high)) return false;
+    if (open) p->high = nextafter(p->high, 0); /* below it is at most the number before it */
     if (!pe_read_number(o[RIGHT], 0, INFINITY, &right)) return false;
     p->low = causal ? fmax(0, -right) : -right;
 

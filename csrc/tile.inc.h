@@ -74,7 +74,7 @@ static void FN(cap)(ptrdiff_t keys, int first, int n, double amount, void *score
 }
 
 static void FN(within)(ptrdiff_t keys, int first, int n, const double *t, const double *s, double low, double high,
-                       bool open, uint64_t *visible) {
+                       uint64_t *visible) {
     const int from = first * W, to = (first + n) * W;
     const vec_f64 least = set1_f64(low), most = set1_f64(high);
     for (ptrdiff_t j = 0; j < keys; j++) {
@@ -82,8 +82,7 @@ static void FN(within)(ptrdiff_t keys, int first, int n, const double *t, const 
         const vec_f64 key = set1_f64(s[j]);
         for (int lane = from; lane < to; lane += W_f64) {
             const vec_f64 gap = sub_f64(load_f64(t + lane), key);
-            const uint64_t below = to_bits_f64(open ? gt_f64(most, gap) : ge_f64(most, gap));
-            seen |= (to_bits_f64(ge_f64(gap, least)) & below) << lane;
+            seen |= (to_bits_f64(ge_f64(gap, least)) & to_bits_f64(ge_f64(most, gap))) << lane;
         }
         visible[j] &= seen;
     }

@@ -6,6 +6,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
+from isas import each_isa
 
 import pe
 
@@ -186,6 +187,18 @@ def test_c50_a_window_counts_the_querys_own_key(dtype):
     for bad in (True, 2.5, "2", (1, 2, 3), ("1", 0)):
         with pytest.raises((TypeError, ValueError), match="window"):
             attend(v, window=bad)
+
+
+@each_isa
+@pytest.mark.parametrize("others", [[], [4.0] * 40, [0.0, 4.0] * 20])     # few queries, in order, and not
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_c50_a_window_ends_before_its_width(dtype, others, isa):
+    """t - s < w to the last bit of float64: the gap before 5 is within reach, and 5 is not."""
+    short, t = np.nextafter(5, 0), [*others, 5.0]
+    there = {"q_positions": t, "k_positions": [0, 5 - short, 1e-300, 5], "queries": len(t), "dtype": dtype}
+    for more, wanted in (({"window": 5}, 5), ({"window": (5, None)}, 3.75), ({"window": (short, None)}, 5),
+                         ({"window": 5, "causal": True}, 5), ({"window": (None, 0)}, 3.75)):
+        near(attend([1, 2, 4, 8], **there, **more)[-1:], [wanted])
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
