@@ -98,8 +98,8 @@ typedef struct {
 
     /* ---- rows ---- */
 
-    /* src of the given dtype, n contiguous elements, widened to reals (or narrowed, float64 to float32) and back;
-     * store rounds once, to nearest even. */
+    /* src of the given dtype, n contiguous elements, widened to reals (or narrowed, float64 to float32: -inf is made
+     * of -inf alone) and back; store rounds once, to nearest even. */
     void (*load_row)(pe_dtype dtype, ptrdiff_t n, const void *src, void *reals);
     void (*store_row)(pe_dtype dtype, ptrdiff_t n, const void *reals, void *dst);
 
@@ -144,7 +144,7 @@ typedef struct {
      * and near_s, unless NULL, are t and s less one origin, exactly (shift_row): the same result at half the work. */
     void (*slide)(ptrdiff_t keys, int first, int n, const double *t, const double *s, const void *near_t,
                   const void *near_s, const void *slope, void *scores);
-    /* scores += factor * bias; a bias of -inf clears the lane's bit. Anything else stays above -inf. */
+    /* scores += factor * bias; a bias of -inf clears the lane's bit. Any other leaves a score above -inf there. */
     void (*add_bias)(ptrdiff_t keys, int first, int n, double factor, const void *bias, void *scores,
                      uint64_t *visible);
     /* scores = amount * tanh(scores) */

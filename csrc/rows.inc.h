@@ -13,8 +13,11 @@ static void FN(load_row)(pe_dtype dtype, ptrdiff_t n, const void *src, void *rea
     }
 #if REAL_IS_FLOAT
     ptrdiff_t i = 0;
-    if (dtype == PE_F64) { /* a float64 bias or table beside float32 values */
-        for (; i < n; i++) to[i] = (float)scalar_f64(from + i * 8);
+    if (dtype == PE_F64) { /* a float64 bias or table beside float32 values; what is not -inf there is none here */
+        for (; i < n; i++) {
+            const double x = scalar_f64(from + i * 8);
+            to[i] = x < -FLT_MAX && x > -INFINITY ? -FLT_MAX : (float)x;
+        }
         return;
     }
     char last[2 * W_f32] = {0};

@@ -42,14 +42,14 @@ static void FN(slide)(ptrdiff_t keys, int first, int n, const double *t, const d
 static void FN(add_bias)(ptrdiff_t keys, int first, int n, double factor, const void *bias, void *scores,
                          uint64_t *visible) {
     /* A finite bias keeps its key visible even where the sum would overflow (masks made of the smallest finite
-     * number): a row of nothing else is then uniform, as in the textbook, and not empty. */
+     * number): a row of nothing else is then uniform, as in the textbook, and not empty. A score of -inf stays so. */
     const V lowest = v(set1)(-REAL_MAX), scale = v(set1)((REAL)factor);
     for (ptrdiff_t j = 0; j < keys; j++)
         for (int vector = first; vector < first + n; vector++) {
             REAL *score = (REAL *)scores + j * LANES + vector * W;
-            V b = v(load)((const REAL *)bias + j * LANES + vector * W);
+            const V b = v(load)((const REAL *)bias + j * LANES + vector * W), before = v(load)(score);
             visible[j] &= ~(v(to_bits)(v(gt)(lowest, b)) << (vector * W));
-            v(store)(score, v(max)(lowest, v(fma)(b, scale, v(load)(score))));
+            v(store)(score, v(max)(v(min)(lowest, before), v(fma)(b, scale, before)));
         }
 }
 

@@ -103,6 +103,23 @@ def test_c37_rows_that_see_nothing(nothing, dtype):
             near(lse, np.full(6, reach))
 
 
+@each_isa
+@pytest.mark.parametrize("queries", [2, 40])                              # few, and a tile
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_c37_a_finite_bias_hides_nothing(dtype, queries, isa):
+    """A finite bias hides nothing, however far below float32; a score of -inf weighs nothing beside any."""
+    v = [1, 2, 4, 8]
+    for lowest in (np.finfo(np.float32).min, np.finfo(np.float64).min):
+        near(attend(v, queries=queries, dtype=dtype, bias=np.full(4, lowest)), [3.75] * queries)
+        near(attend(v, queries=queries, dtype=dtype, bias=[lowest, 0, lowest, 0]), [5] * queries)
+    q, v = np.ones((queries, 1), dtype), np.array([[1], [2], [4], [8]], dtype)
+    for k, wanted, scores in (([-INF, 0, -INF, 0], 5, [-INF, 0.25, -INF, 0.25]), ([-INF] * 4, 0, [-INF] * 4)):
+        k = np.array(k, dtype)[:, None]
+        near(pe.attention(q, k, v, bias=[0.25]), [[wanted]] * queries)
+        biased = pe.attention_weights(q, k, bias=[0.25], stage="biased")
+        np.testing.assert_array_equal(biased.astype(float), [scores] * queries)
+
+
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("rule", HIDING)
 @pytest.mark.parametrize("junk", [np.nan, INF, -INF, 1e4])
