@@ -319,7 +319,8 @@ pe_status pe_attention(const pe_attention_params *p) {
     if (heads == 0 || p->M == 0 || p->H == 0) return PE_OK;
     job.rows = job.group * p->M;
     job.few = p->stage == PE_RESULT && job.rows <= FEW;
-    job.unit = p->stage == PE_RESULT || p->stage == PE_WEIGHTS ? PE_LOG2E : 1;
+    const bool weighed = p->stage == PE_RESULT || p->stage == PE_WEIGHTS;
+    job.unit = weighed ? PE_LOG2E : 1;
     pe_status status = PE_OK;
     if (!job.few && p->stage == PE_RESULT)
         status = pe_find_order(p, job.group, job.heads, SORTED_TILES * job.k->lanes, &job.order);
@@ -374,15 +375,15 @@ pe_status pe_attention(const pe_attention_params *p) {
     pe_attention_scratch w;
     pe_query_tile tiles[MAX_TOGETHER];
     const ptrdiff_t scratch = cut_scratch(&job, NULL, &w, tiles), wholes = heads * job.blocks;
-    if (job.parts > 1) job.partial = aligned_alloc(64, (size_t)(wholes * job.parts * job.sums_bytes));
-    if (job.parts == 1 || job.partial) {
-        const bool weighed = p->stage == PE_RESULT || p->stage == PE_WEIGHTS;
+    const bool merged = weighed && job.parts > 1;
+    if (merged) job.partial = aligned_alloc(64, (size_t)(wholes * job.parts * job.sums_bytes));
+    if (!merged || job.partial) {
         status = pe_run(tasks * job.parts, (size_t)scratch, seconds, weighed ? attention_task : show_task, &job,
                         p->num_threads);
-        if (status == PE_OK && job.parts > 1 && weighed)
+        if (status == PE_OK && merged)
             status = pe_run(wholes, (size_t)(scratch + job.parts * PE_LANE_BYTES), seconds / 16, merge_task, &job,
                             p->num_threads);
-        if (status == PE_OK && job.parts > 1 && p->stage == PE_WEIGHTS)
+        if (status == PE_OK && merged && p->stage == PE_WEIGHTS)
             status = pe_run(tasks * job.parts, (size_t)scratch, seconds, show_task, &job, p->num_threads);
     }
     free(job.order.at);

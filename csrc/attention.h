@@ -29,7 +29,7 @@ typedef struct {
     bool far;                   /* K and V of a head do not stay in L2 */
     ptrdiff_t k_bytes, v_bytes; /* of a row */
     pe_order order;             /* in which queries and keys are walked */
-    char *partial;              /* parts > 1: sums of every part */
+    char *partial;              /* sums of every part, where several are merged */
     ptrdiff_t sums_bytes;       /* of one tile: reference, sum, out */
 } pe_attention_job;
 
