@@ -75,12 +75,7 @@ typedef struct {
 
 /* where batch `index` (all its axes in one) begins in a view */
 static inline ptrdiff_t pe_batch_offset(const pe_attention_params *p, ptrdiff_t index, const pe_view *v) {
-    ptrdiff_t at = 0;
-    for (int i = p->batch_ndim - 1; v->data && index && i >= 0; i--) { /* a division takes its time */
-        at += index % p->batch[i] * v->stride[i];
-        index /= p->batch[i];
-    }
-    return at;
+    return v->data ? pe_offset(p->batch_ndim, p->batch, v->stride, index) : 0;
 }
 
 /* Where element (head, row) of the batch's part begins in a view whose axes after the batch are head, row. */

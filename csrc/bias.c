@@ -30,9 +30,7 @@ static void load_doubles(const char *from, ptrdiff_t step, ptrdiff_t n, double *
 
 /* where matrix `index` of the leading axes begins in an operand */
 static ptrdiff_t matrix_at(const pe_bias_params *p, const pe_view *v, ptrdiff_t index) {
-    ptrdiff_t at = 0;
-    for (int i = p->ndim - 3; i >= 0; index /= p->shape[i--]) at += index % p->shape[i] * v->stride[i];
-    return at;
+    return pe_offset(p->ndim - 2, p->shape, v->stride, index);
 }
 
 /* -inf where a key's position is beyond its query's: what was written went by clocks. The rows begin at query i0 and

@@ -118,11 +118,7 @@ pe_status pe_find_order(const pe_attention_params *p, ptrdiff_t group, ptrdiff_t
 }
 
 static ptrdiff_t *order_of(const pe_attention_params *p, const pe_order *order, ptrdiff_t b, ptrdiff_t head) {
-    ptrdiff_t index = head * order->heads;
-    for (int i = p->batch_ndim - 1; i >= 0; i--) {
-        index += b % p->batch[i] * order->step[i];
-        b /= p->batch[i];
-    }
+    const ptrdiff_t index = head * order->heads + pe_offset(p->batch_ndim, p->batch, order->step, b);
     return order->at + index * (order->M + order->N);
 }
 

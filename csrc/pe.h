@@ -25,6 +25,13 @@ typedef struct {
     ptrdiff_t stride[PE_MAX_AXES];
 } pe_view;
 
+/* How far from the beginning element `index` of these axes in one lies. Of the first, without a division. */
+static inline ptrdiff_t pe_offset(int ndim, const ptrdiff_t *shape, const ptrdiff_t *stride, ptrdiff_t index) {
+    ptrdiff_t at = 0;
+    for (int i = ndim - 1; index && i >= 0; index /= shape[i--]) at += index % shape[i] * stride[i];
+    return at;
+}
+
 static inline ptrdiff_t pe_itemsize(pe_dtype t) {
     static const ptrdiff_t size[] = {2, 2, 4, 8, 8, 1};
     return size[t];

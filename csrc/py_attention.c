@@ -13,24 +13,9 @@ enum {
     K_SEGMENTS, KV_LENGTHS, PLAN, Q_POSITIONS, K_POSITIONS, RETURN_LSE, OPTIONS
 };
 
-/* An operand (..., heads, rows, width). */
-typedef struct {
-    ptrdiff_t heads, rows, width;
-} operand_t;
-
-static operand_t operand(PyObject *o) {
-    const int n = axis_count(o);
-    return (operand_t){
-        .heads = n > 2 ? axis_size(o, n - 3) : 1, .rows = axis_size(o, n - 2), .width = axis_size(o, n - 1)};
-}
-
 /* o against the batch and `own` more axes */
 static bool view_of(PyObject *o, const pe_attention_params *p, const ptrdiff_t *tail, int own, pe_view *view) {
-    ptrdiff_t shape[PE_MAX_AXES];
-    if (p->batch_ndim + own > PE_MAX_AXES) return false;
-    memcpy(shape, p->batch, (size_t)p->batch_ndim * sizeof *shape);
-    memcpy(shape + p->batch_ndim, tail, (size_t)own * sizeof *shape);
-    return pe_view_of(o, p->batch_ndim + own, shape, view);
+    return pe_view_under(o, p->batch_ndim, p->batch, tail, own, view);
 }
 
 /* (rows,), or one axis for each of its operand's but the last, each of that size or 1 */
@@ -134,43 +119,17 @@ static bool length_view(PyObject *o, const pe_attention_params *p, int64_t *numb
     ptrdiff_t count = 1;
     for (int i = 0; i < p->batch_ndim; i++) count *= p->batch[i];
     for (ptrdiff_t b = 0; b < count; b++) {
-        const char *at = view->data;
-        ptrdiff_t index = b;
-        for (int i = p->batch_ndim - 1; i >= 0; index /= p->batch[i--]) at += index % p->batch[i] * view->stride[i];
-        int64_t length;
-        memcpy(&length, at, sizeof length);
+        const int64_t length = pe_int_read(view->data + pe_offset(p->batch_ndim, p->batch, view->stride, b));
         if (length < 0 || length > p->N) return false;
     }
     return true;
 }
 
 static bool read_operands(PyObject *const *a, pe_attention_params *p) {
-    const int dtype = pe_array_dtype(a[0]);
-    if (!pe_is_values(dtype) || pe_array_dtype(a[1]) != dtype || pe_array_dtype(a[2]) != dtype) return false;
-    for (int i = 0; i < 3; i++)
-        if (axis_count(a[i]) < 2 || !pe_last_axis_contiguous(a[i])) return false;
-    const operand_t q = operand(a[0]), k = operand(a[1]), v = operand(a[2]);
-    p->H = q.heads, p->M = q.rows, p->D = q.width;
-    p->K = k.heads, p->N = k.rows, p->V = v.width;
-    if (k.width != p->D || v.rows != p->N || v.heads != p->K) return false;
-    if (p->K == 0 ? p->H != 0 : p->H % p->K != 0) return false;
-    for (int i = 0; i < 3; i++) { /* the batch: leading axes broadcast from the right */
-        const int own = axis_count(a[i]) > 3 ? axis_count(a[i]) - 3 : 0;
-        if (own > p->batch_ndim) p->batch_ndim = own;
-    }
-    for (int j = 0; j < p->batch_ndim; j++) p->batch[j] = 1;
-    for (int i = 0; i < 3; i++) {
-        const int own = axis_count(a[i]) > 3 ? axis_count(a[i]) - 3 : 0;
-        for (int j = 0; j < own; j++) {
-            const ptrdiff_t size = axis_size(a[i], j);
-            ptrdiff_t *whole = &p->batch[p->batch_ndim - own + j];
-            if (*whole == 1) *whole = size;
-            else if (size != 1 && size != *whole) return false;
-        }
-    }
-    return view_of(a[0], p, (const ptrdiff_t[]){p->H, p->M, p->D}, 3, &p->q) &&
-           view_of(a[1], p, (const ptrdiff_t[]){p->K, p->N, p->D}, 3, &p->k) &&
-           view_of(a[2], p, (const ptrdiff_t[]){p->K, p->N, p->V}, 3, &p->v);
+    pe_sizes n;
+    if (!pe_read_operands(a, &n, &p->batch_ndim, p->batch, (pe_view *const[]){&p->q, &p->k, &p->v})) return false;
+    p->H = n.H, p->K = n.K, p->M = n.M, p->N = n.N, p->D = n.D, p->V = n.V;
+    return true;
 }
 
 /* Nothing is given yet, and a view that is not has no steps. All of every view would be 17 KB, the work of a head of a
@@ -236,7 +195,6 @@ static PyObject *attend(PyObject *const *a, PyObject *const *o) {
     PyObject *out = a[4];
     pe_attention_params p;
     bool return_lse;
-    p.batch_ndim = 0;
     if (!pe_read_threads(a[5], &p.num_threads) || !pe_read_switch(o[RETURN_LSE], &return_lse)) return pe_not_plain();
     if (!read_operands(a, &p)) return pe_not_plain();
     clear_options(&p);

@@ -2,6 +2,7 @@
 
 #include <limits.h>
 #include <math.h>
+#include <string.h>
 
 bool pe_read_switch(PyObject *o, bool *value) {
     *value = o == Py_True;
@@ -25,6 +26,43 @@ bool pe_read_number(PyObject *o, double least, double otherwise, double *x) {
     const bool fits = !PyErr_Occurred();
     PyErr_Clear();
     return fits && isfinite(*x) && *x >= least;
+}
+
+bool pe_view_under(PyObject *o, int ndim, const ptrdiff_t *lead, const ptrdiff_t *tail, int own, pe_view *view) {
+    ptrdiff_t shape[PE_MAX_AXES];
+    if (ndim + own > PE_MAX_AXES) return false;
+    memcpy(shape, lead, (size_t)ndim * sizeof *shape);
+    memcpy(shape + ndim, tail, (size_t)own * sizeof *shape);
+    return pe_view_of(o, ndim + own, shape, view);
+}
+
+bool pe_read_operands(PyObject *const *qkv, pe_sizes *sizes, int *ndim, ptrdiff_t *batch, pe_view *const views[3]) {
+    const int dtype = pe_array_dtype(qkv[0]);
+    ptrdiff_t own[3][3]; /* heads, rows, width */
+    int lead[3];
+    *ndim = 0;
+    if (!pe_is_values(dtype)) return false;
+    for (int i = 0; i < 3; i++) {
+        PyObject *o = qkv[i];
+        if (pe_array_dtype(o) != dtype || axis_count(o) < 2 || !pe_last_axis_contiguous(o)) return false;
+        const int n = axis_count(o);
+        own[i][0] = n > 2 ? axis_size(o, n - 3) : 1, own[i][1] = axis_size(o, n - 2), own[i][2] = axis_size(o, n - 1);
+        lead[i] = n > 3 ? n - 3 : 0;
+        if (lead[i] > *ndim) *ndim = lead[i];
+    }
+    *sizes = (pe_sizes){own[0][0], own[1][0], own[0][1], own[1][1], own[0][2], own[2][2]};
+    if (own[1][2] != sizes->D || own[2][0] != sizes->K || own[2][1] != sizes->N) return false;
+    if (sizes->K == 0 ? sizes->H != 0 : sizes->H % sizes->K != 0) return false;
+    for (int j = 0; j < *ndim; j++) batch[j] = 1;
+    for (int i = 0; i < 3; i++)
+        for (int j = 0; j < lead[i]; j++) {
+            ptrdiff_t *whole = &batch[*ndim - lead[i] + j];
+            if (*whole == 1) *whole = axis_size(qkv[i], j);
+            else if (axis_size(qkv[i], j) != 1 && axis_size(qkv[i], j) != *whole) return false;
+        }
+    for (int i = 0; i < 3; i++)
+        if (!pe_view_under(qkv[i], *ndim, batch, own[i], 3, views[i])) return false;
+    return true;
 }
 
 int pe_small_int(PyObject *o) { return o == Py_None ? 0 : (int)PyLong_AsLong(o); }

@@ -17,6 +17,17 @@ bool pe_read_threads(PyObject *o, int *threads);
 /* A Python number, finite and at least `least`, or `otherwise` for None; false likewise. */
 bool pe_read_number(PyObject *o, double least, double otherwise, double *x);
 
+/* o against `ndim` leading axes and `own` more, from the right; false where it does not fit. */
+bool pe_view_under(PyObject *o, int ndim, const ptrdiff_t *lead, const ptrdiff_t *tail, int own, pe_view *view);
+
+/* What attention and retention are about: q (..., H, M, D), k (..., K, N, D) and v (..., K, N, V) of one dtype, with
+ * contiguous rows; two axes are those of one head. K divides H, and the batch (*ndim, batch) is what their leading
+ * axes broadcast to. false: they are not plain. */
+typedef struct {
+    ptrdiff_t H, K, M, N, D, V;
+} pe_sizes;
+bool pe_read_operands(PyObject *const *qkv, pe_sizes *sizes, int *ndim, ptrdiff_t *batch, pe_view *const views[3]);
+
 /* A plan made by Rope: (freqs, half, blocks, amplitude, offset[, rate]), freqs (L,), (axes, L) or (axes, heads, L) and
  * rate (axes, L) or None, float64 in C order; with these frequencies in place of its own. */
 bool pe_read_plan(PyObject *o, pe_plan *plan);

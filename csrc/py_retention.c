@@ -9,44 +9,14 @@ enum { SCALE, RATE, CLOCK, START, BEFORE, PLAN, POSITIONS, STATE, RETURN_STATE, 
 
 /* o against the batch and `own` more axes */
 static bool view_of(PyObject *o, const pe_retention_params *p, const ptrdiff_t *tail, int own, pe_view *view) {
-    ptrdiff_t shape[PE_MAX_AXES];
-    if (p->batch_ndim + own > PE_MAX_AXES) return false;
-    memcpy(shape, p->batch, (size_t)p->batch_ndim * sizeof *shape);
-    memcpy(shape + p->batch_ndim, tail, (size_t)own * sizeof *shape);
-    return pe_view_of(o, p->batch_ndim + own, shape, view);
-}
-
-/* an operand (..., heads, rows, width) against the batch */
-static bool operand_view(PyObject *o, const pe_retention_params *p, pe_view *view) {
-    const int n = axis_count(o);
-    const ptrdiff_t tail[] = {n > 2 ? axis_size(o, n - 3) : 1, axis_size(o, n - 2), axis_size(o, n - 1)};
-    return view_of(o, p, tail, 3, view);
+    return pe_view_under(o, p->batch_ndim, p->batch, tail, own, view);
 }
 
 static bool read_values(PyObject *const *a, pe_retention_params *p) {
-    const int dtype = pe_array_dtype(a[0]);
-    ptrdiff_t heads[3];
-    if (!pe_is_values(dtype)) return false;
-    for (int i = 0; i < 3; i++) {
-        if (pe_array_dtype(a[i]) != dtype || axis_count(a[i]) < 2 || !pe_last_axis_contiguous(a[i])) return false;
-        const int n = axis_count(a[i]), own = n > 3 ? n - 3 : 0;
-        heads[i] = n > 2 ? axis_size(a[i], n - 3) : 1;
-        if (axis_size(a[i], n - 2) != axis_size(a[0], axis_count(a[0]) - 2)) return false;
-        if (own > p->batch_ndim) p->batch_ndim = own;
-    }
-    p->H = heads[0], p->K = heads[1];
-    p->T = axis_size(a[0], axis_count(a[0]) - 2), p->D = axis_size(a[0], axis_count(a[0]) - 1);
-    p->V = axis_size(a[2], axis_count(a[2]) - 1);
-    if (axis_size(a[1], axis_count(a[1]) - 1) != p->D || heads[2] != p->K) return false;
-    if (p->K == 0 ? p->H != 0 : p->H % p->K != 0) return false;
-    for (int j = 0; j < p->batch_ndim; j++) p->batch[j] = 1;
-    for (int i = 0; i < 3; i++) /* leading axes broadcast from the right */
-        for (int j = 0, own = axis_count(a[i]) - 3; j < own; j++) {
-            ptrdiff_t *whole = &p->batch[p->batch_ndim - own + j];
-            if (*whole == 1) *whole = axis_size(a[i], j);
-            else if (axis_size(a[i], j) != 1 && axis_size(a[i], j) != *whole) return false;
-        }
-    return operand_view(a[0], p, &p->q) && operand_view(a[1], p, &p->k) && operand_view(a[2], p, &p->v);
+    pe_sizes n;
+    if (!pe_read_operands(a, &n, &p->batch_ndim, p->batch, (pe_view *const[]){&p->q, &p->k, &p->v})) return false;
+    p->H = n.H, p->K = n.K, p->T = n.M, p->D = n.D, p->V = n.V;
+    return n.M == n.N;
 }
 
 /* `own` axes after the head's; a float stands for all of them, kept in *number */
@@ -77,8 +47,7 @@ static bool read_rate(PyObject *o, double *number, pe_retention_params *p) {
     if (!head_view(o, p, NULL, number, &p->rate)) return false;
     if (!PyFloat_Check(o) && (axis_count(o) != 1 || (p->rate.heads == 1 && p->K > 1))) return false;
     for (ptrdiff_t h = 0; h < p->rate.heads; h++) {
-        double rate;
-        memcpy(&rate, p->rate.at.data + h * p->rate.at.stride[p->batch_ndim], sizeof rate);
+        const double rate = pe_double_at(p->rate.at.data + h * p->rate.at.stride[p->batch_ndim], 0);
         if (!(rate >= 0 && rate < INFINITY)) return false;
     }
     return true;

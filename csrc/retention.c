@@ -52,12 +52,7 @@ typedef struct {
 } chunk_t;
 
 static const char *batch_at(const pe_retention_params *p, ptrdiff_t index, const pe_view *v) {
-    const char *at = v->data;
-    for (int i = p->batch_ndim - 1; i >= 0; i--) {
-        at += index % p->batch[i] * v->stride[i];
-        index /= p->batch[i];
-    }
-    return at;
+    return v->data + pe_offset(p->batch_ndim, p->batch, v->stride, index);
 }
 
 /* of a query head: h * heads / H is h, h // group or 0 */

@@ -17,10 +17,7 @@ typedef struct {
 /* coordinate a of position `row`, all its axes in one */
 static double position_at(const pe_tables_params *p, int a, ptrdiff_t row) {
     const pe_view *v = &p->positions[a];
-    if (!v->data) return (double)row;
-    ptrdiff_t at = 0;
-    for (int i = p->ndim - 1; i >= 0; row /= p->shape[i--]) at += row % p->shape[i] * v->stride[i];
-    return pe_number_at(v, at);
+    return v->data ? pe_number_at(v, pe_offset(p->ndim, p->shape, v->stride, row)) : (double)row;
 }
 
 static void tables_task(const void *context, ptrdiff_t task, void *scratch) {
