@@ -8,34 +8,13 @@ configs, `test_check_rope_faults` the functions at fault themselves.
 import gc
 import tracemalloc
 
-import ml_dtypes
 import numpy as np
 import pytest
+from hand_cases import BF16, DTYPES, FLOATS, attend, near, normal
 
 import pe
 
-BF16 = np.dtype(ml_dtypes.bfloat16)
-FLOATS = [np.dtype(np.float32), np.dtype(np.float64)]
-DTYPES = [np.dtype(np.float16), BF16, *FLOATS]
 LAYOUTS = ["interleaved", "half"]
-REACH = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2e-6, "float64": 1e-12}
-
-
-def normal(*shape, dtype=np.float64, seed=0):
-    return np.random.default_rng(seed).normal(size=shape).astype(dtype)
-
-
-def near(actual, wanted, digits=0.0):
-    """Equal to within the rounding of the dtype and of the digits that wanted is written with."""
-    reach = REACH[actual.dtype.name]
-    np.testing.assert_allclose(actual.astype(float), wanted, rtol=reach, atol=reach / 8 + digits)
-
-
-def attend(v, *, queries=None, **keywords):
-    """Attention of queries of zeros, to which all keys are alike, to values of width 1."""
-    v = np.asarray(v, np.float64)[:, None]
-    q, k = np.zeros((len(v) if queries is None else queries, 1)), np.zeros((len(v), 1))
-    return pe.attention(q, k, v, **keywords)[:, 0]
 
 
 # A. Layout of the rotation

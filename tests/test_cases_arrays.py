@@ -13,26 +13,12 @@ import sysconfig
 import warnings
 from pathlib import Path
 
-import ml_dtypes
 import numpy as np
 import pytest
+from hand_cases import DTYPES, near, normal
 
 import pe
 from pe import _core
-
-BF16 = np.dtype(ml_dtypes.bfloat16)
-DTYPES = [np.dtype(np.float16), BF16, np.dtype(np.float32), np.dtype(np.float64)]
-
-
-def normal(*shape, dtype=np.float64, seed=0):
-    return np.random.default_rng(seed).normal(size=shape).astype(dtype)
-
-
-def near(actual, wanted, digits=0.0):
-    """Equal to within the rounding of the dtype and of the digits that wanted is written with."""
-    reach = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2e-6, "float64": 1e-12}[actual.dtype.name]
-    np.testing.assert_allclose(actual.astype(float), wanted, rtol=reach, atol=reach / 8 + digits)
-
 
 # G. Memory layout of arrays
 
