@@ -85,7 +85,8 @@ def test_segments_that_are_fine():
 @pytest.mark.parametrize("value, exception, fragments", [
     (6, ValueError, ["kv_lengths is 6", "0 to N = 5"]),
     (-1, ValueError, ["kv_lengths is -1", "0 to N = 5"]),
-    ([5, 6], ValueError, ["kv_lengths", "is 6", "0 to N = 5"]),
+    ([5, 6], ValueError, ["kv_lengths[1] is 6", "0 to N = 5"]),
+    (np.array([6, 5], np.int16), ValueError, ["kv_lengths[0] is 6", "0 to N = 5"]),
     (np.array([5, -3]), ValueError, ["kv_lengths[1] is -3", "0 to N = 5"]),
     (np.array([5, 2**64 - 1], np.uint64), ValueError, ["kv_lengths", "int64"]),
     ([5, 5, 5], ValueError, ["kv_lengths has shape (3,)", "(2,)", "batch axes"]),

@@ -98,7 +98,8 @@ def segments(segments, q_lead, k_lead):
 def lengths(lengths, batch, N):
     """Return kv_lengths as int64 with exactly the batch axes, each equal or 1."""
     array = integers("kv_lengths", lengths)
-    if array.ndim == 0:
+    one = array.ndim == 0
+    if one:
         array = array.reshape((1,) * len(batch))
     shape = array.shape
     if len(shape) != len(batch) or not all(n in (1, m) for n, m in zip(shape, batch, strict=True)):
@@ -109,7 +110,7 @@ def lengths(lengths, batch, N):
     wrong = (array < 0) | (array > N)
     if wrong.any():
         where = [int(i) for i in np.argwhere(wrong)[0]]
-        raise ValueError(f"kv_lengths{where if lengths is array and where else ''} is {array[tuple(where)]}; "
+        raise ValueError(f"kv_lengths{'' if one else where} is {array[tuple(where)]}; "
                          f"expected 0 to N = {N} keys")
     return plain(array, _INT64)
 

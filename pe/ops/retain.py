@@ -49,7 +49,7 @@ def retention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, rate: ArrayLike | Non
         ``pe.clock(log_gates)``.
     rope : Rope, optional
         Turn queries and keys inside. Fade times turn is damped RoPE.
-    positions : array_like, shape (T,), or as many axes as k without its last, each equal or 1
+    positions : array_like, shape (T,), or (..., K, T) with the result's batch axes, each equal or 1
         Never falling; they drive the rope, and the decay where there is no clock. Default: onwards from the
         state's position, 0..T-1 without a state. A rope of several axes takes (..., T, n_axes), which feed
         the rope alone.
