@@ -56,7 +56,7 @@ q_positions, k_positions, kv_lengths
 
     See Also
     --------
-    attention : ``attention_weights(q, k, ...) @ v`` without the M x N array.
+    attention : ``attention_weights(q, k, ...) @ v``, v repeated for grouped heads, without the M x N array.
 
     References
     ----------
