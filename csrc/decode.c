@@ -23,7 +23,7 @@ bool pe_see_few(const pe_attention_job *job, const pe_query_tile *tile, const pe
                 bits &= ~((uint64_t)(keys->segment[j] != tile->segment[r]) << j);
         if (p->mask.data) {
             const ptrdiff_t stride = p->mask.stride[p->batch_ndim + 2];
-            bits &= pe_mask_row(keys, p->mask.data + tile->mask_at[r], stride);
+            bits &= pe_mask_row(job->k, keys, p->mask.data + tile->mask_at[r], stride);
         }
         see->bits[r] = bits;
         any |= bits;

@@ -152,6 +152,8 @@ typedef struct {
     /* visible[j] &= lanes with low <= t - s[j] <= high, the gap formed in float64 */
     void (*within)(ptrdiff_t keys, int first, int n, const double *t, const double *s, double low, double high,
                    uint64_t *visible);
+    /* bit j is set where byte j of n <= 64 is not zero */
+    uint64_t (*byte_bits)(ptrdiff_t n, const char *bytes);
     /* scores[j] = -inf where bit `lane` of visible[j] is clear: chosen, not multiplied, so NaN goes too. */
     void (*hide)(ptrdiff_t keys, int first, int n, const uint64_t *visible, void *scores);
 

@@ -68,6 +68,25 @@ static inline double widen_at(pe_dtype dtype, const char *p) {
 #include "few.inc.h"
 #include "fade.inc.h"
 
+/* Bits of eight bytes: each is folded to 0 or 1, then one multiplication brings the low bits together at the top. */
+static uint64_t eight_bytes(const char *p) {
+    uint64_t x;
+    memcpy(&x, p, 8);
+    x = (((x & 0x7f7f7f7f7f7f7f7f) + 0x7f7f7f7f7f7f7f7f) | x) >> 7 & 0x0101010101010101;
+    return x * 0x0102040810204080 >> 56;
+}
+
+static uint64_t byte_bits(ptrdiff_t n, const char *bytes) {
+    uint64_t bits = 0;
+    ptrdiff_t j = 0;
+#ifdef W_bytes
+    for (; j + W_bytes <= n; j += W_bytes) bits |= many_bytes(bytes + j) << j;
+#endif
+    for (; j + 8 <= n; j += 8) bits |= eight_bytes(bytes + j) << j;
+    for (; j < n; j++) bits |= (uint64_t)(bytes[j] != 0) << j;
+    return bits;
+}
+
 static void end_stream(void) { fence(); }
 
 #define REAL_KERNELS(T, REAL)                                                                                         \
@@ -80,7 +99,7 @@ static void end_stream(void) { fence(); }
         .slide = slide_##T, .add_bias = add_bias_##T, .cap = cap_##T, .within = within_##T, .hide = hide_##T,         \
         .softmax = softmax_##T, .rescale = rescale_##T, .merge = merge_##T, .add_parts = add_parts_##T,               \
         .dots = dots_##T, .softmax_rows = softmax_rows_##T, .weigh = weigh_##T,                                       \
-        .fade = fade_##T, .scale_rows = scale_rows_##T, .recall = recall_##T,                                         \
+        .fade = fade_##T, .scale_rows = scale_rows_##T, .recall = recall_##T, .byte_bits = byte_bits,                 \
     }
 
 const pe_kernels TABLE = {

@@ -50,7 +50,7 @@ bool pe_see_many(const pe_attention_job *job, const pe_query_tile *tile, const p
     }
     if (p->mask.data) {
         const ptrdiff_t stride = p->mask.stride[p->batch_ndim + 2];
-        see->partly |= pe_mask_bits(tile->used, keys, p->mask.data, tile->mask_at, stride, see->bits);
+        see->partly |= pe_mask_bits(job->k, tile->used, keys, p->mask.data, tile->mask_at, stride, see->bits);
     }
     if (!see->partly) return true;
     uint64_t any = 0;

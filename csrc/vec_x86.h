@@ -1,4 +1,5 @@
-/* What AVX2 and AVX-512 share: transposition of small blocks, where 256 bits are enough to keep up with the stores. */
+/* What AVX2 and AVX-512 share, where 256 bits are enough: transposition of small blocks, which has to keep up with its
+ * stores, and the bits of bytes. */
 #define BLOCK_f32 8
 #define BLOCK_f64 4
 
@@ -42,4 +43,11 @@ static inline void transpose_block_f64(const double *src, ptrdiff_t lead, double
         _mm256_storeu_pd(dst + i * dst_lead, _mm256_permute2f128_pd(b[i], b[i + 2], 0x20));
         _mm256_storeu_pd(dst + (i + 2) * dst_lead, _mm256_permute2f128_pd(b[i], b[i + 2], 0x31));
     }
+}
+
+/* bits of bytes that are not zero */
+#define W_bytes 32
+static inline uint64_t many_bytes(const char *p) {
+    const __m256i x = _mm256_loadu_si256((const __m256i *)p);
+    return (uint64_t)~(unsigned)_mm256_movemask_epi8(_mm256_cmpeq_epi8(x, _mm256_setzero_si256())) & 0xffffffff;
 }
