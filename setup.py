@@ -11,6 +11,7 @@ import platform
 import subprocess
 import sysconfig
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy
@@ -85,6 +86,13 @@ class BuildCore(build_ext):
             compile_one(obj, src, ext, cc_args, flags, pp_opts)
 
         self.compiler._compile = compile_with_flags
+        compile_in_turn = self.compiler.compile
+
+        def compile_side_by_side(sources, **options):
+            with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+                return sum(pool.map(lambda source: compile_in_turn([source], **options), sources), [])
+
+        self.compiler.compile = compile_side_by_side
         for extension in self.extensions:
             extension.extra_link_args += (["-fopenmp"] if openmp else []) + (SANITIZERS if SANITIZE else [])
         super().build_extensions()
