@@ -1,9 +1,25 @@
 """The fixtures that several test modules share."""
 
+import gc
+
 import chromium
 import pytest
 
 from pe import _core
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Mark what runs under every instruction set already: `-m "not each_isa"` is the rest."""
+    for item in items:
+        if "isa" in getattr(item, "fixturenames", ()):
+            item.add_marker("each_isa")
+
+
+def pytest_collection_finish():
+    """Let the collector pass over the tests themselves: walking some ten thousand takes it seconds in all."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
