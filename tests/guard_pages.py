@@ -144,6 +144,10 @@ def streams(dtype, rng):
     assert np.array_equal(out[-2:], pe.alibi_bias(2, keys, slopes=1e-3, dtype=dtype))
 
 
+OPS = {"rotations": rotations, "biases": biases, "attentions": attentions, "retentions": retentions,
+       "streams": streams}
+
+
 def overrun():
     """Read one element too far, on purpose: must end the process."""
     array = guarded(np.zeros(PAGE // 4, np.float32), "end")
@@ -152,10 +156,10 @@ def overrun():
 
 
 if __name__ == "__main__":
-    isa, op, name = sys.argv[1:]
+    isa, op = sys.argv[1:]
     if op == "overrun":
         overrun()
     _core._set_isa(isa)
-    {"rotations": rotations, "biases": biases, "attentions": attentions, "retentions": retentions,
-     "streams": streams}[op](
-        np.dtype(DTYPES[name]), np.random.default_rng(0))
+    for name, dtype in DTYPES.items():
+        print(name, flush=True)
+        OPS[op](np.dtype(dtype), np.random.default_rng(0))

@@ -1,5 +1,7 @@
 """Outputs too large for a cache are written past it, however aligned: the same bits as in small calls."""
 
+from functools import lru_cache
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -18,6 +20,12 @@ def placed(shape, dtype, offset):
     return memory, start, memory[start:start + size].view(dtype).reshape(shape)
 
 
+@lru_cache(1)
+def values(rows, width, dtype):
+    """Three heads of rows of numbers; the tests that follow each other share them."""
+    return np.random.default_rng(0).standard_normal((3, rows, width), np.float32).astype(dtype)
+
+
 def nothing_else_was_written(memory, start, array):
     return (memory[:start] == 77).all() and (memory[start + array.nbytes:] == 77).all()
 
@@ -28,7 +36,7 @@ def nothing_else_was_written(memory, start, array):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_large_rotations(dtype, width, rotary_dim, offset, layout):
     rows = LARGE // (3 * width * np.dtype(dtype).itemsize) + 1
-    x = np.random.default_rng(0).standard_normal((3, rows, width), np.float32).astype(dtype)
+    x = values(rows, width, dtype)
     memory, start, out = placed(x.shape, dtype, offset)
     turn = {"layout": layout, "rotary_dim": rotary_dim}
     pe.apply_rope(x, positions=np.arange(rows), out=out, **turn)

@@ -2,8 +2,9 @@
 
 import importlib
 import io
-import os
 import re
+from contextlib import chdir
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -108,24 +109,33 @@ class Terminal(io.StringIO):
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """Take the whole tour once; return its text and the folder it was taken in."""
-    folder, back = tmp_path_factory.mktemp("tour"), os.getcwd()
-    os.chdir(folder)
-    try:
+    folder = tmp_path_factory.mktemp("tour")
+    with chdir(folder):
         return told(), folder
-    finally:
-        os.chdir(back)
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """Take a chapter by itself, once; return its text and the files it left in an empty folder."""
+    @cache
+    def of(number):
+        folder = tmp_path_factory.mktemp("chapter")
+        with chdir(folder):
+            return told(number), list(folder.iterdir())
+
+    return of
 
 
 @pytest.mark.parametrize("number", NUMBERS)
-def test_chapter_shows_the_numbers_of_the_sources(number):
-    text = told(number)
+def test_chapter_shows_the_numbers_of_the_sources(number, alone):
+    text, _ = alone(number)
     for pattern in EXPECTED[number]:
         assert pattern in text or re.search(pattern, text), f"{pattern!r} not in\n{text}"
 
 
 @pytest.mark.parametrize("number", NUMBERS)
-def test_chapter_teaches(number):
-    text = told(number)
+def test_chapter_teaches(number, alone):
+    text, _ = alone(number)
     title, rule, question = text.strip().split("\n", 2)
     assert title.startswith(f"{number}. ") and set(rule) == {"─"}
     assert "?" in question.split("\n\n")[0], "a chapter opens with its question"
@@ -217,10 +227,8 @@ def test_the_page_is_written_and_said(whole):
 
 
 @pytest.mark.parametrize("number", NUMBERS)
-def test_one_chapter_writes_no_file(number, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    told(number)
-    assert not list(tmp_path.iterdir())
+def test_one_chapter_writes_no_file(number, alone):
+    assert alone(number)[1] == []
 
 
 def test_a_folder_in_the_place_of_the_page(tmp_path, monkeypatch, capsys):
