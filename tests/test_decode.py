@@ -1,5 +1,7 @@
 """Few queries against a cache: any number of queries, kind of value, width and length, in parts and whole."""
 
+from functools import lru_cache
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -108,22 +110,29 @@ def test_a_query_that_sees_nothing_in_one_part(isa):
     assert (pe.attention(q, k, v, mask=np.zeros(2100, bool)) == 0).all()
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("heads, group", [(1, 3), (2, 4), (5, 1), (8, 1), (11, 1), (12, 2)])
-@pytest.mark.parametrize("queries", [1, 2])
-def test_heads_side_by_side_are_those_apart(isa, dtype, heads, group, queries):
-    keys, width = 2100, 48                                  # K and V of a head exceed what L2 is trusted with
+@lru_cache(1)                                               # instruction sets follow each other
+def side_by_side(dtype, heads, group, queries):
+    """Operands of which K and V of a head exceed what L2 is trusted with, and some sets of keywords."""
+    keys, width = 2100, 48
     q = normal(dtype, 2, heads * group, queries, width)
     k, v = (normal(dtype, 2, keys, heads, width).swapaxes(1, 2) for _ in "kv")
     rng = np.random.default_rng(heads)
     clock = np.cumsum(rng.random((2, heads * group, keys)) / 100, axis=-1)
     shuffled = rng.permuted(np.tile(np.arange(keys), (2, heads, 1)), axis=-1)
-    for keywords in (
+    return q, k, v, (
         {"causal": True, "kv_lengths": [keys, 700], "alibi_slopes": pe.alibi_slopes(heads * group)},
         {"clock": clock, "causal": True},
         {"rope": pe.Rope(width), "mask": rng.random((2, heads * group, queries, keys)) < 0.7},
         {"k_positions": shuffled, "window": (900, None)},
-    ):
+    )
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("heads, group", [(1, 3), (2, 4), (5, 1), (8, 1), (11, 1), (12, 2)])
+@pytest.mark.parametrize("queries", [1, 2])
+def test_heads_side_by_side_are_those_apart(isa, dtype, heads, group, queries):
+    q, k, v, sets = side_by_side(dtype, heads, group, queries)
+    for keywords in sets:
         beside = pe.attention(q, k, v, **keywords)
         apart = pe.attention(q, k.copy(), v.copy(), **keywords)
         assert np.abs(np.asarray(beside, np.float64) - apart).max() <= RELATIVE[q.dtype.itemsize] * 2
