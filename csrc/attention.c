@@ -22,7 +22,6 @@
 #define FAR_BYTES (512 << 10)
 #define ANGLE_BYTES (16 << 10) /* of cos and of sin at a time, for the rows that are turned together */
 #define FEW 8 /* queries of a key head that decode.c takes */
-#define MAX_TOGETHER 8 /* key heads that a task of few queries walks side by side, where they lie so in memory */
 #define SORTED_TILES 4 /* query tiles that share an order: for fewer, sorting takes longer than it saves */
 #define FAR_KEYS 16 /* keys a step for one of them in a long cache: both streams are foreseen if K and V take turns
                       * often; turns within longer steps, V a step behind K, were a third slower */
@@ -133,7 +132,7 @@ typedef struct {
     pe_attention_scratch w;
     int n_tiles;
     double t_low, t_high;
-    pe_query_tile tiles[MAX_TOGETHER];
+    pe_query_tile tiles[PE_MAX_TOGETHER];
 } task_t;
 
 static void open_task(const pe_attention_job *job, ptrdiff_t task, void *scratch, bool partial, task_t *at) {
@@ -172,6 +171,10 @@ static void walk_keys(const pe_attention_job *job, task_t *at, ptrdiff_t begin, 
         pe_key_tile keys; /* not cleared: that would cost as much as looking at it */
         n = (j0 < used ? used : end) - j0;
         if (n > step) n = step;
+        if (pe_beside(job)) {
+            pe_attend_beside(job, b, at->tiles, at->n_tiles, j0, n, &at->w);
+            continue;
+        }
         keys.first = j0, keys.n = n, keys.order = at->order;
         for (int i = 0; i < at->n_tiles; i++) {
             pe_query_tile *tile = &at->tiles[i];
@@ -271,7 +274,7 @@ static void merge_task(const void *context, ptrdiff_t task, void *scratch) {
     const pe_attention_params *p = job->p;
     const pe_real_kernels *k = job->k;
     pe_attention_scratch w;
-    pe_query_tile tile[MAX_TOGETHER];
+    pe_query_tile tile[PE_MAX_TOGETHER];
     const ptrdiff_t measured = cut_scratch(job, scratch, &w, tile);
     const ptrdiff_t block = task % job->blocks, head = task / job->blocks;
     set_tile(job, tile, head % job->heads, block * k->lanes);
@@ -294,6 +297,7 @@ static void merge_task(const void *context, ptrdiff_t task, void *scratch) {
 static ptrdiff_t far_keys(const pe_attention_job *job) {
     const ptrdiff_t row = most(job->k_bytes, 1);
     const ptrdiff_t pages = job->rows > 1 && pe_itemsize(job->dtype) == 2 ? 2 : 1;
+    if (pe_beside(job)) return KEYS;
     if (job->k->across) return most(8, pages * FAR_PAGE / row / 8 * 8);
     return job->rows == 1 ? FAR_KEYS : most(FAR_KEYS, FAR_TILE / row / 16 * 16);
 }
@@ -303,7 +307,7 @@ static int heads_together(const pe_attention_job *job) {
     const pe_attention_params *p = job->p;
     const ptrdiff_t *k = p->k.stride + p->batch_ndim, *v = p->v.stride + p->batch_ndim; /* of heads, of rows */
     const bool beside = labs(k[0]) < labs(k[1]) && labs(v[0]) < labs(v[1]);
-    int together = job->few && job->far && beside ? MAX_TOGETHER : 1;
+    int together = job->few && job->far && beside ? PE_MAX_TOGETHER : 1;
     while (job->heads % together) together--;
     return together;
 }
@@ -337,13 +341,13 @@ pe_status pe_attention(const pe_attention_params *p) {
     job.v_bytes = p->V * pe_itemsize(job.dtype);
     job.far = p->N * (job.k_bytes + job.v_bytes) > FAR_BYTES;
     job.tile_keys = job.few && job.k->lanes < KEYS ? job.k->lanes : KEYS;
-    if (job.few && job.far) job.tile_keys = (int)least(job.tile_keys, far_keys(&job));
     const ptrdiff_t few_bytes = (job.rows * p->V * job.k->size + 63) / 64 * 64;
     job.sums_bytes = 2 * PE_LANE_BYTES + (job.few ? few_bytes : p->V * PE_LANE_BYTES);
 
     const ptrdiff_t query_tiles = (job.rows + job.k->lanes - 1) / job.k->lanes;
     job.tiles = 1;
     job.together = heads_together(&job);
+    if (job.few && job.far) job.tile_keys = (int)least(job.tile_keys, far_keys(&job));
     if (job.prepare || (job.far && !job.few))
         while (job.tiles < MAX_TILES && heads * query_tiles >= 2 * job.tiles * TASKS_WANTED &&
                2 * job.tiles * (p->D * PE_LANE_BYTES + job.sums_bytes) <= TILE_STATE)
@@ -373,7 +377,7 @@ pe_status pe_attention(const pe_attention_params *p) {
         return status;
     }
     pe_attention_scratch w;
-    pe_query_tile tiles[MAX_TOGETHER];
+    pe_query_tile tiles[PE_MAX_TOGETHER];
     const ptrdiff_t scratch = cut_scratch(&job, NULL, &w, tiles), wholes = heads * job.blocks;
     const bool merged = weighed && job.parts > 1;
     if (merged) job.partial = aligned_alloc(64, (size_t)(wholes * job.parts * job.sums_bytes));

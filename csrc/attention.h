@@ -146,6 +146,14 @@ void pe_attend_many(const pe_attention_job *job, pe_query_tile *tile, const pe_k
 void pe_attend_few(const pe_attention_job *job, pe_query_tile *tile, const pe_key_tile *keys,
                    const pe_attention_scratch *w, pe_visible *see);
 
+/* Few queries read the rows of their key heads in the order of memory. */
+static inline bool pe_beside(const pe_attention_job *job) {
+    return job->together > 1 && job->k->across && !job->prepare && job->heads == job->p->K;
+}
+/* The same over keys first .. first + n - 1 for a tile of each of `heads` key heads that lie side by side. */
+void pe_attend_beside(const pe_attention_job *job, ptrdiff_t b, pe_query_tile *tiles, int heads, ptrdiff_t first,
+                      ptrdiff_t n, const pe_attention_scratch *w);
+
 /* Scores or weights of these keys, written down; see NULL: the tile sees none of them. */
 void pe_show_many(const pe_attention_job *job, ptrdiff_t b, pe_query_tile *tile,
                   const pe_key_tile *keys, const pe_attention_scratch *w, pe_visible *see);

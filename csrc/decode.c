@@ -47,31 +47,80 @@ static void ask_for(const pe_attention_job *job, pe_few_rows *rows, const char *
     }
 }
 
+/* What is added to the scores of a tile, and what of them is hidden. */
+static void finish_scores(const pe_attention_job *job, const pe_query_tile *tile, const pe_key_tile *keys,
+                          const pe_attention_scratch *w, char *scores, pe_visible *see) {
+    const pe_attention_params *p = job->p;
+    const pe_real_kernels *k = job->k;
+    const int rows = tile->used, vectors = vectors_of(job, keys);
+    if (p->softcap > 0) k->cap(rows, 0, vectors, job->unit * p->softcap, scores);
+    for (int r = 0; r < rows; r++) { /* the keys are the lanes here */
+        const ptrdiff_t at = r * PE_LANE_BYTES;
+        char *row = scores + at;
+        if (p->slope.data) k->slide(1, 0, vectors, keys->s, &tile->t[r], NULL, NULL, tile->slope + at, row);
+        if (p->rate.data) k->slide(1, 0, vectors, keys->clock, &tile->clock[r], NULL, NULL, tile->rate + at, row);
+    }
+    if (p->bias.data) {
+        uint64_t all = ~(uint64_t)0;
+        for (int r = 0; r < rows; r++) pe_load_bias(job, tile, r, keys, w->bias + r * PE_LANE_BYTES);
+        k->add_bias(rows, 0, vectors, job->unit, w->bias, scores, see->bits);
+        for (int r = 0; r < rows; r++) all &= see->bits[r] | ~(~(uint64_t)0 >> (64 - keys->n));
+        see->partly |= all != ~(uint64_t)0;
+    }
+    if (see->partly) k->hide(rows, 0, vectors, see->bits, scores);
+}
+
 void pe_attend_few(const pe_attention_job *job, pe_query_tile *tile, const pe_key_tile *keys,
                    const pe_attention_scratch *w, pe_visible *see) {
     const pe_attention_params *p = job->p;
     const pe_real_kernels *k = job->k;
     const int rows = tile->used, vectors = vectors_of(job, keys);
-    pe_few_rows k_rows = {keys->k_dtype, keys->n, p->D, keys->k_stride, keys->k, NULL, 0};
-    pe_few_rows v_rows = {keys->v_dtype, keys->n, p->V, keys->v_stride, keys->v, NULL, 0};
+    pe_few_rows k_rows = {.dtype = keys->k_dtype, .n = keys->n, .width = p->D, .stride = keys->k_stride, .at = keys->k};
+    pe_few_rows v_rows = {.dtype = keys->v_dtype, .n = keys->n, .width = p->V, .stride = keys->v_stride, .at = keys->v};
     ask_for(job, &k_rows, keys->v, keys->v_stride);
     ask_for(job, &v_rows, job->prepare ? NULL : keys->k + keys->n * keys->k_stride, keys->k_stride);
     k->dots(rows, &k_rows, tile->q, w->scores);
-    if (p->softcap > 0) k->cap(rows, 0, vectors, job->unit * p->softcap, w->scores);
-    for (int r = 0; r < rows; r++) { /* the keys are the lanes here */
-        char *scores = w->scores + r * PE_LANE_BYTES;
-        const ptrdiff_t at = r * PE_LANE_BYTES;
-        if (p->slope.data) k->slide(1, 0, vectors, keys->s, &tile->t[r], NULL, NULL, tile->slope + at, scores);
-        if (p->rate.data) k->slide(1, 0, vectors, keys->clock, &tile->clock[r], NULL, NULL, tile->rate + at, scores);
-    }
-    if (p->bias.data) {
-        uint64_t all = ~(uint64_t)0;
-        for (int r = 0; r < rows; r++) pe_load_bias(job, tile, r, keys, w->bias + r * PE_LANE_BYTES);
-        k->add_bias(rows, 0, vectors, job->unit, w->bias, w->scores, see->bits);
-        for (int r = 0; r < rows; r++) all &= see->bits[r] | ~(~(uint64_t)0 >> (64 - keys->n));
-        see->partly |= all != ~(uint64_t)0;
-    }
-    if (see->partly) k->hide(rows, 0, vectors, see->bits, w->scores);
+    finish_scores(job, tile, keys, w, w->scores, see);
     k->softmax_rows(rows, vectors, p->V, w->scores, tile->reference, tile->sum, tile->out);
     k->weigh(rows, &v_rows, w->scores, see->bits, tile->out);
+}
+
+/* Every row after the one before it in memory, over as many keys as a step may have: the processor foresees that by
+ * itself. A head after the other takes a quarter longer, and twice as long where rows are asked for on the way. */
+void pe_attend_beside(const pe_attention_job *job, ptrdiff_t b, pe_query_tile *tiles, int heads, ptrdiff_t first,
+                      ptrdiff_t n, const pe_attention_scratch *w) {
+    const pe_attention_params *p = job->p;
+    const pe_real_kernels *k = job->k;
+    const int rows = tiles->used;
+    const bool own = p->s.data || p->rate.data || p->k_segments.data; /* positions of each head */
+    pe_visible see[PE_MAX_TOGETHER];
+    bool seen[PE_MAX_TOGETHER], any = false;
+    pe_key_tile keys;
+    keys.first = first, keys.n = n, keys.order = NULL;
+    for (int i = 0; i < heads; i++) {
+        if (i == 0 || own) pe_read_keys(job, b, tiles[i].head, &keys);
+        seen[i] = pe_see_few(job, &tiles[i], &keys, &see[i]);
+        any = any || seen[i];
+    }
+    if (!any) return;
+    const char *k_rows = pe_element(p, &p->k, pe_batch_offset(p, b, &p->k), tiles->head, first);
+    const char *v_rows = pe_element(p, &p->v, pe_batch_offset(p, b, &p->v), tiles->head, first);
+    const ptrdiff_t *k_step = p->k.stride + p->batch_ndim; /* of heads, of rows */
+    const ptrdiff_t *v_step = p->v.stride + p->batch_ndim;
+    const pe_few_rows of_k = {.dtype = job->dtype, .heads = heads, .n = n, .width = p->D, .stride = k_step[1],
+                              .apart = k_step[0], .at = k_rows};
+    const pe_few_rows of_v = {.dtype = job->dtype, .heads = heads, .n = n, .width = p->V, .stride = v_step[1],
+                              .apart = v_step[0], .at = v_rows};
+    uint64_t visible[PE_TILE_KEYS]; /* at most 8 heads of at most 8 queries */
+    k->dots_beside(rows, &of_k, tiles->q, tiles[1].q - tiles->q, w->scores);
+    for (int i = 0; i < heads; i++) {
+        char *scores = w->scores + i * rows * PE_LANE_BYTES;
+        if (seen[i]) {
+            if (own) pe_read_keys(job, b, tiles[i].head, &keys);
+            finish_scores(job, &tiles[i], &keys, w, scores, &see[i]);
+            k->softmax_rows(rows, vectors_of(job, &keys), p->V, scores, tiles[i].reference, tiles[i].sum, tiles[i].out);
+        }
+        memcpy(visible + i * rows, see[i].bits, (size_t)rows * sizeof *visible);
+    }
+    k->weigh_beside(rows, &of_v, w->scores, visible, tiles->out, tiles[1].out - tiles->out);
 }

@@ -38,9 +38,11 @@ INLINE void FN(dot_step)(pe_dtype dtype, int rows, int chain, ptrdiff_t c, ptrdi
     for (int r = 0; r < rows; r++) sum[r][chain] = v(fma)(key, v(load)(q + r * d + c), sum[r][chain]);
 }
 
-/* A key against every row; what d leaves beyond whole vectors is added elsewhere. Sums are the same for any number of
- * rows. One chain each: the processor has other keys to go on with, but in plain C adds d times in a row. */
-INLINE void FN(dot_key)(pe_dtype dtype, int rows, ptrdiff_t d, const char *k, const REAL *q, V *part, int step) {
+/* A key against every row; without tail, what d leaves beyond whole vectors is added elsewhere. Sums are the same for
+ * any number of rows. One chain each: the processor has other keys to go on with, but in plain C adds d times in a
+ * row. */
+INLINE void FN(dot_key)(pe_dtype dtype, int rows, bool tail, ptrdiff_t d, const char *k, const REAL *q, V *part,
+                        int step) {
     const int chains = W > 1 ? 1 : 4;
     V sum[4][4];
     ptrdiff_t c = 0;
@@ -49,6 +51,10 @@ INLINE void FN(dot_key)(pe_dtype dtype, int rows, ptrdiff_t d, const char *k, co
     for (; c + 4 * W <= d; c += 4 * W)
         for (int i = 0; i < 4; i++) FN(dot_step)(dtype, rows, i % chains, c + i * W, d, k, q, sum);
     for (; c + W <= d; c += W) FN(dot_step)(dtype, rows, 0, c, d, k, q, sum);
+    if (tail && c < d) {
+        const V key = FN(widen_n)(dtype, k + c * pe_itemsize(dtype), (int)(d - c));
+        for (int r = 0; r < rows; r++) sum[r][0] = v(fma)(key, v(load_n)(q + r * d + c, (int)(d - c)), sum[r][0]);
+    }
     for (int r = 0; r < rows; r++) {
         if (chains == 4) sum[r][0] = v(add)(v(add)(sum[r][0], sum[r][1]), v(add)(sum[r][2], sum[r][3]));
         part[r * step] = sum[r][0];
@@ -99,7 +105,7 @@ INLINE void FN(dot_block)(pe_dtype dtype, int rows, ptrdiff_t left, ptrdiff_t d,
     REAL sum[W];
     for (int i = rows == 1 && !SHORT ? 0 : rows * keys; i < W; i++) part[i] = v(zero)();
 #define AT(i) (k + ((i) < left ? (i) : left - 1) * k_stride)
-#define ONE(i) FN(dot_key)(dtype, rows, d, AT(i), q, part + (i), keys)
+#define ONE(i) FN(dot_key)(dtype, rows, false, d, AT(i), q, part + (i), keys)
 #define MANY(i, n, ...) FN(dot_keys)(dtype, rows, n, d, (const char *[]){__VA_ARGS__}, q, part + (i), keys)
     if (SHORT && keys > 1)
         for (int i = 0; i < keys; i += rows > 2 ? 2 : 4) {
@@ -141,10 +147,36 @@ INLINE void FN(dot_rows)(pe_dtype dtype, int rows, const pe_few_rows *k, bool as
     }
 }
 
+/* Several heads: every row after the one before it in memory, which the processor then foresees by itself. */
+INLINE void FN(dot_in_order)(pe_dtype dtype, int rows, const pe_few_rows *k, ptrdiff_t d, const REAL *q,
+                             ptrdiff_t q_apart, REAL *scores, ptrdiff_t apart) {
+    V part[PE_MAX_TOGETHER * 4 * W];
+    for (ptrdiff_t j = 0; j < k->n; j += W) {
+        for (ptrdiff_t i = 0; i < W; i++) {
+            const char *row = k->at + (j + i) * k->stride;
+            for (int h = 0; h < k->heads; h++) {
+                V *to = part + h * rows * W + i;
+                if (j + i < k->n) FN(dot_key)(dtype, rows, true, d, row + h * k->apart, q + h * q_apart, to, W);
+                else
+                    for (int r = 0; r < rows; r++) to[r * W] = v(zero)();
+            }
+        }
+        for (int h = 0; h < k->heads; h++)
+            for (int r = 0; r < rows; r++)
+                v(store)(scores + h * apart + r * LANES + j, v(totals)(part + (h * rows + r) * W));
+    }
+}
+
 typedef void FN(dot_t)(const pe_few_rows *, bool, const REAL *, REAL *);
+typedef void FN(dot_beside_t)(const pe_few_rows *, const REAL *, ptrdiff_t, REAL *, ptrdiff_t);
 #define DOT(rows, dtype)                                                                                              \
     APART void FN(dot_##rows##_##dtype)(const pe_few_rows *k, bool ask, const REAL *q, REAL *scores) {                \
         FN(dot_rows)(dtype, rows, k, ask, q, scores);                                                                 \
+    }                                                                                                                 \
+    APART void FN(dot_beside_##rows##_##dtype)(const pe_few_rows *k, const REAL *q, ptrdiff_t q_apart, REAL *scores,  \
+                                               ptrdiff_t apart) {                                                     \
+        if (k->width == COMMON) FN(dot_in_order)(dtype, rows, k, COMMON, q, q_apart, scores, apart);                  \
+        else FN(dot_in_order)(dtype, rows, k, k->width, q, q_apart, scores, apart);                                   \
     }
 EACH_KIND(DOT)
 #undef DOT
@@ -156,6 +188,17 @@ static void FN(dots)(int rows, const pe_few_rows *k, const void *q, void *scores
     for (int r = 0, n; r < rows; r += n) {
         n = rows - r < MOST_ROWS ? rows - r : MOST_ROWS;
         dot[k->dtype][n - 1](k, r == 0, (const REAL *)q + r * k->width, (REAL *)scores + r * LANES);
+    }
+}
+
+static void FN(dots_beside)(int rows, const pe_few_rows *k, const void *q, ptrdiff_t q_apart, void *scores) {
+#define DOT(rows, dtype) [dtype][rows - 1] = FN(dot_beside_##rows##_##dtype),
+    static FN(dot_beside_t) *const dot[][MOST_ROWS] = {EACH_KIND(DOT)};
+#undef DOT
+    for (int r = 0, n; r < rows; r += n) {
+        n = rows - r < MOST_ROWS ? rows - r : MOST_ROWS;
+        dot[k->dtype][n - 1](k, (const REAL *)q + r * k->width, q_apart / (ptrdiff_t)sizeof(REAL),
+                             (REAL *)scores + r * LANES, rows * LANES);
     }
 }
 
@@ -265,11 +308,48 @@ INLINE void FN(weigh_rows)(pe_dtype dtype, int rows, const pe_few_rows *v_rows, 
 #undef WEIGH
 }
 
+/* Several heads, in the order of memory: sums of every head stay in L1. */
+INLINE void FN(weigh_in_order)(pe_dtype dtype, int rows, const pe_few_rows *v_rows, ptrdiff_t width,
+                               const REAL *weights, const uint64_t *visible, ptrdiff_t apart, REAL *out,
+                               ptrdiff_t out_apart) {
+    const ptrdiff_t z = pe_itemsize(dtype);
+    for (ptrdiff_t j = 0; j < v_rows->n; j++)
+        for (int h = 0; h < v_rows->heads; h++) {
+            const char *row = v_rows->at + j * v_rows->stride + h * v_rows->apart;
+            const REAL *weight = weights + h * apart * LANES + j;
+            REAL *sum = out + h * out_apart;
+            bool every = true;
+            V w[4];
+            for (int r = 0; r < rows; r++) {
+                every = every && visible[h * apart + r] >> j & 1;
+                w[r] = v(set1)(weight[r * LANES]);
+            }
+            for (ptrdiff_t c = 0; c < width; c += W) {
+                const int tail = c + W <= width ? W : (int)(width - c);
+                const V value = tail == W ? FN(widen)(dtype, row + c * z) : FN(widen_n)(dtype, row + c * z, tail);
+                for (int r = 0; r < rows; r++) {
+                    REAL *to = sum + r * width + c;
+                    if (!every && !(visible[h * apart + r] >> j & 1)) continue;
+                    if (tail == W) v(store)(to, v(fma)(w[r], value, v(load)(to)));
+                    else v(store_n)(to, v(fma)(w[r], value, v(load_n)(to, tail)), tail);
+                }
+            }
+        }
+}
+
 typedef void FN(weigh_t)(const pe_few_rows *, bool, const REAL *, const uint64_t *, REAL *);
+typedef void FN(weigh_beside_t)(const pe_few_rows *, const REAL *, const uint64_t *, ptrdiff_t, REAL *, ptrdiff_t);
 #define WEIGH(rows, dtype)                                                                                            \
     APART void FN(weigh_##rows##_##dtype)(const pe_few_rows *v_rows, bool ask, const REAL *weights,                   \
                                           const uint64_t *visible, REAL *out) {                                       \
         FN(weigh_rows)(dtype, rows, v_rows, ask, weights, visible, out);                                              \
+    }                                                                                                                 \
+    APART void FN(weigh_beside_##rows##_##dtype)(const pe_few_rows *v_rows, const REAL *weights,                      \
+                                                 const uint64_t *visible, ptrdiff_t apart, REAL *out,                 \
+                                                 ptrdiff_t out_apart) {                                               \
+        const bool common = v_rows->width == COMMON;                                                                  \
+        if (common) FN(weigh_in_order)(dtype, rows, v_rows, COMMON, weights, visible, apart, out, out_apart);         \
+        else FN(weigh_in_order)(dtype, rows, v_rows, v_rows->width, weights, visible, apart, out, out_apart);         \
     }
 EACH_KIND(WEIGH)
 #undef WEIGH
@@ -282,6 +362,18 @@ static void FN(weigh)(int rows, const pe_few_rows *v_rows, const void *weights, 
         n = rows - r < MOST_ROWS ? rows - r : MOST_ROWS;
         weigh[v_rows->dtype][n - 1](v_rows, r == 0, (const REAL *)weights + r * LANES, visible + r,
                                     (REAL *)out + r * v_rows->width);
+    }
+}
+
+static void FN(weigh_beside)(int rows, const pe_few_rows *v_rows, const void *weights, const uint64_t *visible,
+                             void *out, ptrdiff_t out_apart) {
+#define WEIGH(rows, dtype) [dtype][rows - 1] = FN(weigh_beside_##rows##_##dtype),
+    static FN(weigh_beside_t) *const weigh[][MOST_ROWS] = {EACH_KIND(WEIGH)};
+#undef WEIGH
+    for (int r = 0, n; r < rows; r += n) {
+        n = rows - r < MOST_ROWS ? rows - r : MOST_ROWS;
+        weigh[v_rows->dtype][n - 1](v_rows, (const REAL *)weights + r * LANES, visible + r, rows,
+                                    (REAL *)out + r * v_rows->width, out_apart / (ptrdiff_t)sizeof(REAL));
     }
 }
 

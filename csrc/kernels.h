@@ -11,6 +11,7 @@
 
 #define PE_LANE_BYTES 256
 #define PE_TILE_KEYS 64 /* keys a step */
+#define PE_MAX_TOGETHER 8 /* key heads that few queries read side by side */
 #define PE_STREAM_ROW 4032 /* with a line, a page */
 #define PE_WORD_TURNS 0x1p25 /* frequencies below which pe_turns has words */
 #define PE_ANGLE_ROWS 4 /* whose angles are made at a time where each serves one row */
@@ -70,12 +71,15 @@ typedef struct {
 } pe_biased;
 
 /* n rows of K or V, reals or 16-bit values, that few queries read, and rows that are asked for meanwhile, as many and
- * as wide, since they will be read soon; next NULL: none. */
+ * as wide, since they will be read soon; next NULL: none. The kernels beside read rows of several heads, `apart` bytes
+ * from each other, and ask for none. */
 typedef struct {
     pe_dtype dtype;
     ptrdiff_t n, width, stride;
     const char *at, *next;
     ptrdiff_t next_stride;
+    int heads; /* at most PE_MAX_TOGETHER */
+    ptrdiff_t apart;
 } pe_few_rows;
 
 /* One row of retention by a state of `rows` rows of n reals:
@@ -179,6 +183,11 @@ typedef struct {
     void (*softmax_rows)(int rows, int n, ptrdiff_t width, void *scores, void *reference, void *sum, void *out);
     /* out[r] += sum_j weights[r][j] * v[j] over the keys whose bit is set in visible[r]; at most 64 */
     void (*weigh)(int rows, const pe_few_rows *v, const void *weights, const uint64_t *visible, void *out);
+    /* The same for `rows` queries of each of several heads: scores[h][r][j], weights and visible too; q and out of a
+     * head are so many bytes from those of the head before. */
+    void (*dots_beside)(int rows, const pe_few_rows *k, const void *q, ptrdiff_t q_apart, void *scores);
+    void (*weigh_beside)(int rows, const pe_few_rows *v, const void *weights, const uint64_t *visible, void *out,
+                         ptrdiff_t out_apart);
 
     /* ---- retention: rows of `lanes` reals ---- */
 

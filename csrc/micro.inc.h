@@ -99,6 +99,7 @@ static void end_stream(void) { fence(); }
         .slide = slide_##T, .add_bias = add_bias_##T, .cap = cap_##T, .within = within_##T, .hide = hide_##T,         \
         .softmax = softmax_##T, .rescale = rescale_##T, .merge = merge_##T, .add_parts = add_parts_##T,               \
         .dots = dots_##T, .softmax_rows = softmax_rows_##T, .weigh = weigh_##T,                                       \
+        .dots_beside = dots_beside_##T, .weigh_beside = weigh_beside_##T,                                             \
         .fade = fade_##T, .scale_rows = scale_rows_##T, .recall = recall_##T, .byte_bits = byte_bits,                 \
     }
 

@@ -119,16 +119,19 @@ def side_by_side(dtype, heads, group, queries):
     rng = np.random.default_rng(heads)
     clock = np.cumsum(rng.random((2, heads * group, keys)) / 100, axis=-1)
     shuffled = rng.permuted(np.tile(np.arange(keys), (2, heads, 1)), axis=-1)
+    own = np.arange(keys) // 64 % heads == np.arange(heads * group)[:, None] // group
+    turns = np.broadcast_to(own[:, None], (2, heads * group, queries, keys))    # the others see nothing then
     return q, k, v, (
         {"causal": True, "kv_lengths": [keys, 700], "alibi_slopes": pe.alibi_slopes(heads * group)},
         {"clock": clock, "causal": True},
         {"rope": pe.Rope(width), "mask": rng.random((2, heads * group, queries, keys)) < 0.7},
         {"k_positions": shuffled, "window": (900, None)},
+        {"mask": turns},
     )
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("heads, group", [(1, 3), (2, 4), (5, 1), (8, 1), (11, 1), (12, 2)])
+@pytest.mark.parametrize("heads, group", [(1, 3), (2, 4), (5, 1), (8, 1), (8, 4), (11, 1), (12, 2)])
 @pytest.mark.parametrize("queries", [1, 2])
 def test_heads_side_by_side_are_those_apart(isa, dtype, heads, group, queries):
     q, k, v, sets = side_by_side(dtype, heads, group, queries)
@@ -137,3 +140,16 @@ def test_heads_side_by_side_are_those_apart(isa, dtype, heads, group, queries):
         apart = pe.attention(q, k.copy(), v.copy(), **keywords)
         assert np.abs(np.asarray(beside, np.float64) - apart).max() <= RELATIVE[q.dtype.itemsize] * 2
         np.testing.assert_array_equal(beside, pe.attention(q, k, v, **keywords, num_threads=1))
+
+
+@pytest.mark.parametrize("heads", [2, 8, 16])
+def test_heads_side_by_side_in_any_order_and_with_gaps(isa, heads):
+    keys, width = 2100, 64
+    packed = normal(np.float32, 1, keys, 2 * heads, 2, width)           # K and V of a head beside each other
+    q = normal(np.float32, 1, heads, 1, width)
+    for some in packed[:, :, :heads], packed[:, :, ::2], packed[:, :, ::-2], packed[:, ::-1, heads:]:
+        k, v = some.transpose(3, 0, 2, 1, 4)
+        together = pe.attention(q, k, v)
+        assert np.abs(together - pe.attention(q, k.copy(), v.copy())).max() <= 1e-6
+        for threads in 1, 2, 3:
+            np.testing.assert_array_equal(together, pe.attention(q, k, v, num_threads=threads))
