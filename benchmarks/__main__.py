@@ -92,7 +92,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"\n{title}\n{heading(section, width, names)}")
         for case in rows:
             try:
-                seconds = 0.4 if options.quick else 1.5
+                seconds = 0.4 if options.quick else 1.0
                 result = measure.measure(case, threads, yardsticks, names, seconds=seconds)
             except calls.Unavailable as reason:
                 print(f"  {short(case.label, section):{width}}  not measured: {reason}")
