@@ -1,6 +1,6 @@
 """Measure how fast `pe` is, against what this processor can do at most and against its peers.
 
-    python -m benchmarks                        everything (a quarter of an hour)
+    python -m benchmarks                        everything (half an hour with every peer)
     python -m benchmarks --quick                the rows that decide, in two minutes
     python -m benchmarks apply_rope decode      some ops or sections
     PE_ISA=avx2 python -m benchmarks causal     with a lower instruction set, against its own peak
