@@ -89,7 +89,9 @@ class BuildCore(build_ext):
         compile_in_turn = self.compiler.compile
 
         def compile_side_by_side(sources, **options):
-            with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+            # only Linux says which processors this process may use
+            usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+            with ThreadPoolExecutor(usable) as pool:
                 return sum(pool.map(lambda source: compile_in_turn([source], **options), sources), [])
 
         self.compiler.compile = compile_side_by_side
