@@ -49,6 +49,16 @@ static void hide_future(const job_t *job, const pe_biased *rows, ptrdiff_t index
     }
 }
 
+/* do queries stand at whole gaps to keys that stand at whole steps? */
+static bool are_whole(const pe_biased *rows) {
+    int odd = 0;
+    for (ptrdiff_t i = 0; i < rows->rows; i++) {
+        const double gap = rows->t[i] - rows->s[0];
+        odd |= !(fabs(gap) < PE_WHOLE_GAP) || (double)(int)gap != gap;
+    }
+    return !odd;
+}
+
 static void bias_task(const void *context, ptrdiff_t task, void *scratch) {
     const job_t *job = context;
     const pe_bias_params *p = job->p;
@@ -65,7 +75,7 @@ static void bias_task(const void *context, ptrdiff_t task, void *scratch) {
     const char *positions = of_k->data + matrix_at(p, of_k, index);
     pe_biased rows = {.dtype = p->out.dtype, .out_step = p->out.stride[p->ndim - 2], .t = t, .s = keys,
                       .slope = pe_double_at(p->slope.data + matrix_at(p, &p->slope, index), 0),
-                      .causal = p->causal && !job->clocked};
+                      .causal = p->causal && !job->clocked, .stream = job->stream};
     for (ptrdiff_t j0 = 0; j0 < job->N; j0 += CHUNK) {
         rows.n = job->N - j0 < CHUNK ? job->N - j0 : CHUNK;
         load_doubles(positions + j0 * s_step, s_step, rows.n, keys);
@@ -73,15 +83,17 @@ static void bias_task(const void *context, ptrdiff_t task, void *scratch) {
         rows.out = p->out.data + matrix_at(p, &p->out, index) + i0 * rows.out_step + j0 * item;
         /* half a page from where rows are written: a load whose low 12 bits are those of a store just made waits */
         char *shifted = spare + (((uintptr_t)rows.out - (uintptr_t)spare + PAGE / 2) & (PAGE - 64));
-        rows.near = shifted;
-        rows.gaps = k->shift_row(rows.n, keys, keys[0], shifted) ? PE_NEAR : PE_FAR;
-        if (k->even_row(rows.n, keys)) rows.gaps = PE_WHOLE;
-        /* rows of a part are no neighbours: one at a time, so that each can go past the cache */
-        const ptrdiff_t most = job->stream && job->N > CHUNK ? 1 : ROWS;
+        const bool even = k->even_row(rows.n, keys);
+        bool tried = false;
+        rows.near = NULL;
         for (ptrdiff_t i = i0; i < i1; i += rows.rows, rows.out += rows.rows * rows.out_step) {
-            rows.rows = i1 - i < most ? i1 - i : most;
+            rows.rows = i1 - i < ROWS ? i1 - i : ROWS;
             load_doubles(queries + i * t_step, t_step, rows.rows, t);
-            rows.stream = job->stream && (rows.out_step == rows.n * item || rows.rows == 1);
+            rows.whole = even && are_whole(&rows);
+            if (!tried && (job->stream || !rows.whole)) {
+                rows.near = k->shift_row(rows.n, keys, keys[0], shifted) ? shifted : NULL;
+                tried = true;
+            }
             k->bias(&rows);
             if (p->causal && job->clocked) hide_future(job, &rows, index, i, j0);
         }

@@ -1,22 +1,31 @@
 /* Rows of slope * (s - t), written once in vector names. What they depend on is a constant at each place of use. */
 
-/* Loops over all keys: int and | rather than bool and ||, which compilers do not vectorise. */
+/* Loops over all keys, in which every difference of bits is gathered: compilers make vectors of that. */
+INLINE uint64_t FN(unlike)(double a, double b) {
+    uint64_t of_a, of_b;
+    memcpy(&of_a, &a, sizeof of_a);
+    memcpy(&of_b, &b, sizeof of_b);
+    return of_a ^ of_b;
+}
+
 static bool FN(shift_row)(ptrdiff_t n, const double *s, double origin, void *near) {
-    int inexact = !REAL_IS_FLOAT; /* float64 would gain nothing */
+    uint64_t inexact = !REAL_IS_FLOAT; /* float64 would gain nothing */
     for (ptrdiff_t j = 0; REAL_IS_FLOAT && j < n; j++) {
         const double gap = s[j] - origin;
         const REAL real = (REAL)gap;
         ((REAL *)near)[j] = real;
-        inexact |= ((double)real != gap) | (real + origin != s[j]);
+        inexact |= FN(unlike)(real, gap) | FN(unlike)(real + origin, s[j]);
     }
     return !inexact;
 }
 
 static bool FN(even_row)(ptrdiff_t n, const double *s) {
-    const double step = n > 1 ? s[1] - s[0] : 1;
-    int uneven = !(fabs(s[0]) < 0x1p52 && step >= 1 && step * (double)n < PE_WHOLE_GAP) || rint(s[0]) != s[0] ||
-                 rint(step) != step;
-    for (ptrdiff_t j = 0; j < n; j++) uneven |= s[j] != s[0] + step * (double)j;
+    const double first = s[0], step = n > 1 ? s[1] - first : 1;
+    if (!(fabs(first) < 0x1p52 && step >= 1 && step * (double)n < PE_WHOLE_GAP) || rint(first) != first ||
+        rint(step) != step)
+        return false;
+    uint64_t uneven = 0;
+    for (int j = 0; j < (int)n; j++) uneven |= FN(unlike)(s[j], first + step * j);
     return !uneven && W > 1; /* of plain C, compilers make vectors where rows are loaded */
 }
 
@@ -36,13 +45,13 @@ INLINE V FN(slope_of)(const pe_biased *b) {
     return v(set1)((REAL)(b->slope < (double)REAL_MAX ? b->slope : (double)REAL_MAX));
 }
 
-/* Keys before the first whole vector on whole lines: of vectors that cross a page, each takes as long as 400
- * operations. */
-INLINE ptrdiff_t FN(head_of)(const pe_biased *b, pe_dtype dtype, const char *out) {
+/* Keys before the first vector that crosses no line of cache: of those that cross a page, each takes as long as 400
+ * operations. They are written as one vector, which the next overlaps, and so are the last of a row: twice is sooner
+ * than in part. */
+INLINE ptrdiff_t FN(head_of)(pe_dtype dtype, const char *out) {
     const ptrdiff_t line = W * (ptrdiff_t)sizeof(REAL);
     const ptrdiff_t bytes = dtype == REAL_DTYPE ? -(ptrdiff_t)(uintptr_t)out & (line - 1) : 0;
-    const ptrdiff_t head = bytes / (ptrdiff_t)sizeof(REAL);
-    return head < b->n ? head : b->n;
+    return bytes / (ptrdiff_t)sizeof(REAL);
 }
 
 /* keys `from` .. `end` - 1 of a row that starts at `out`; past the cache: whole lines of it */
@@ -89,9 +98,14 @@ INLINE void FN(bias_as)(const pe_biased *b, pe_dtype dtype, bool causal, bool ex
         FN(bias_past)(b, dtype, causal, exact, t, stream);
         return;
     }
-    const ptrdiff_t head = FN(head_of)(b, dtype, out);
-    if (head) FN(bias_part)(b, dtype, causal, exact, false, t, 0, head, out);
-    FN(bias_part)(b, dtype, causal, exact, false, t, head, b->n, out);
+    if (b->n < W) {
+        FN(bias_part)(b, dtype, causal, exact, false, t, 0, b->n, out);
+        return;
+    }
+    const ptrdiff_t head = FN(head_of)(dtype, out), whole = head + (b->n - head) / W * W;
+    if (head) FN(bias_part)(b, dtype, causal, exact, false, t, 0, W, out);
+    FN(bias_part)(b, dtype, causal, exact, false, t, head, whole, out);
+    if (whole < b->n) FN(bias_part)(b, dtype, causal, exact, false, t, b->n - W, b->n, out);
 }
 
 INLINE void FN(bias_rows)(const pe_biased *b, pe_dtype dtype) {
@@ -100,9 +114,10 @@ INLINE void FN(bias_rows)(const pe_biased *b, pe_dtype dtype) {
     for (ptrdiff_t i = 0; i < b->rows; i++) {
         const double t = b->t[i];
         const REAL near = (REAL)(t - b->origin);
-        const bool exact = REAL_IS_FLOAT && b->gaps != PE_FAR && (double)near == t - b->origin &&
+        const bool exact = REAL_IS_FLOAT && b->near && (double)near == t - b->origin &&
                            near + b->origin == t;
         char *out = b->out + i * b->out_step;
+        if (b->stream) stream_move(&stream, out);
         if (exact && b->causal) FN(bias_as)(b, dtype, true, true, t, &stream, out);
         else if (exact) FN(bias_as)(b, dtype, false, true, t, &stream, out);
         else if (b->causal) FN(bias_as)(b, dtype, true, false, t, &stream, out);
@@ -111,66 +126,104 @@ INLINE void FN(bias_rows)(const pe_biased *b, pe_dtype dtype) {
     if (b->stream) stream_close(&stream);
 }
 
+#if REAL_IS_FLOAT
+/* Rows of 16-bit values, whose rounding takes longer than writing them: where queries stand whole steps apart, each row
+ * is a part of one long row, which is made once, and copied from. (Not reals in cache, which are made sooner than
+ * loaded: see below.) False where they do not. */
+INLINE bool FN(bias_copied)(const pe_biased *b, pe_dtype dtype) {
+    enum { LONG = 2560 };
+    char memory[2 * LONG] __attribute__((aligned(LINE))), buffer[2 * LINE] __attribute__((aligned(LINE)));
+    const double s = b->s[0], step = b->n > 1 ? b->s[1] - s : 1;
+    double last = b->t[0], first = last, near[W];
+    int odd = !b->whole;
+    for (ptrdiff_t i = 0; i < b->rows; i++) {
+        const double t = b->t[i], steps = (t - b->t[0]) / step;
+        odd |= rint(steps) != steps;
+        last = t > last ? t : last;
+        first = t < first ? t : first;
+    }
+    const double spread = (last - first) / step;
+    if (odd || spread > (double)(LONG - W - b->n)) return false;
+    for (int i = 0; i < W; i++) near[i] = s + step * i;
+    const V slope = FN(slope_of)(b), hidden = v(set1)(-(REAL)INFINITY), steps = v(set1)((REAL)step * W);
+    V gap = v(difference)(near, set1_f64(last));
+    for (ptrdiff_t j = 0, all = b->n + (ptrdiff_t)spread; j < all; j += W, gap = v(add)(gap, steps))
+        FN(put)(dtype, memory + j * 2, FN(bias_of)(gap, slope, hidden, b->causal), W);
+    const ptrdiff_t bytes = b->n * 2;
+    stream_t stream = stream_open(b->out, buffer);
+    for (ptrdiff_t i = 0; i < b->rows; i++) {
+        const char *from = memory + (ptrdiff_t)((last - b->t[i]) / step) * 2;
+        char *out = b->out + i * b->out_step;
+        if (b->stream) {
+            stream_move(&stream, out);
+            stream_copy(&stream, from, bytes);
+        } else {
+            ptrdiff_t j = 0;
+            for (; j + LINE <= bytes; j += LINE) copy_line(out + j, from + j);
+            memcpy(out + j, from + j, (size_t)(bytes - j));
+        }
+    }
+    if (b->stream) stream_close(&stream);
+    return true;
+}
+#endif
+
 /* Whole vectors of keys that are seen, from key j on, that end by `end`; where they end. steps are what 1 to 4 vectors
  * add to gaps: four at a time, or each would wait for the sum before it. */
-INLINE ptrdiff_t FN(seen_part)(pe_dtype dtype, bool causal, ptrdiff_t j, ptrdiff_t end, const V steps[4], V *gap,
-                               V slope, char *out) {
-    const ptrdiff_t z = pe_itemsize(dtype);
+INLINE ptrdiff_t FN(seen_part)(bool causal, ptrdiff_t j, ptrdiff_t end, const V steps[4], V *gap, V slope, REAL *out) {
     V here = *gap;
     for (; j + 4 * W <= end; j += 4 * W, here = v(add)(here, steps[3])) {
-        FN(put)(dtype, out + j * z, FN(seen_bias)(here, slope, causal), W);
+        v(store)(out + j, FN(seen_bias)(here, slope, causal));
         for (int i = 1; i < 4; i++)
-            FN(put)(dtype, out + (j + i * W) * z, FN(seen_bias)(v(add)(here, steps[i - 1]), slope, causal), W);
+            v(store)(out + j + i * W, FN(seen_bias)(v(add)(here, steps[i - 1]), slope, causal));
     }
-    for (; j + W <= end; j += W, here = v(add)(here, steps[0]))
-        FN(put)(dtype, out + j * z, FN(seen_bias)(here, slope, causal), W);
+    for (; j + W <= end; j += W, here = v(add)(here, steps[0])) v(store)(out + j, FN(seen_bias)(here, slope, causal));
     *gap = here;
     return j;
 }
 
-/* The same in cache, all gaps whole numbers and the keys' at equal steps: sums of these in place of loads, each of
- * which would wait until the stores of a like address, one in every page, have left (a third of the time). Lines begin
- * at like keys of all rows: where they do not, what is ready for all rows would have to be made for each. */
-INLINE void FN(bias_whole)(const pe_biased *b, pe_dtype dtype, bool causal) {
-    const ptrdiff_t z = pe_itemsize(dtype), n = b->n;
+/* Reals in cache whose gaps are whole numbers at equal steps: sums of these in place of loads, each of
+ * which would wait until the stores of a like address, one in every page, have left (a third of the time). */
+INLINE void FN(bias_whole)(const pe_biased *b, bool causal) {
+    const ptrdiff_t n = b->n;
     const double s = b->s[0], step = n > 1 ? b->s[1] - s : 1;
-    char *out = b->out;
-    const ptrdiff_t head = FN(head_of)(b, dtype, out), whole = head + (n - head) / W * W;
-    const int before = (int)head & (W - 1), after = (int)(n - whole) & (W - 1);
-    V first = v(difference)(b->s, set1_f64(s)), main = v(add)(first, v(set1)((REAL)head * (REAL)step));
+    V first = v(difference)(b->s, set1_f64(s)), end = v(add)(first, v(set1)((REAL)(n - W) * (REAL)step));
     V slope = FN(slope_of)(b), hidden = v(set1)(-(REAL)INFINITY), steps[4];
     for (int i = 0; i < 4; i++) {
         steps[i] = v(set1)((REAL)(W * (i + 1)) * (REAL)step);
         v(pin)(&steps[i]);
     }
-    v(pin)(&first), v(pin)(&main), v(pin)(&slope), v(pin)(&hidden);
-    for (ptrdiff_t i = 0; i < b->rows; i++, out += b->out_step) {
+    v(pin)(&first), v(pin)(&end), v(pin)(&slope), v(pin)(&hidden);
+    for (ptrdiff_t i = 0; i < b->rows; i++) {
+        char *out = b->out + i * b->out_step;
+        REAL *row = (REAL *)out;
+        const ptrdiff_t head = FN(head_of)(REAL_DTYPE, out), whole = head + (n - head) / W * W;
         const double t = b->t[i] - s;
         const V behind = v(set1)((REAL)t);
-        if (head) FN(put)(dtype, out, FN(bias_of)(v(sub)(first, behind), slope, hidden, causal), before);
-        V gap = v(sub)(main, behind);
+        if (head) v(store)(row, FN(bias_of)(v(sub)(first, behind), slope, hidden, causal));
+        V gap = v(add)(first, v(set1)((REAL)((double)head * step - t)));
         ptrdiff_t seen = n; /* keys up to t / step are */
         if (causal && (ptrdiff_t)(t / step) + 1 < n) seen = (ptrdiff_t)(t / step) + 1;
-        ptrdiff_t j = FN(seen_part)(dtype, causal, head, seen, steps, &gap, slope, out);
+        ptrdiff_t j = FN(seen_part)(causal, head, seen, steps, &gap, slope, row);
         if (j < seen && j < whole) {
-            FN(put)(dtype, out + j * z, FN(bias_of)(gap, slope, hidden, true), W);
-            j += W, gap = v(add)(gap, steps[0]);
+            v(store)(row + j, FN(bias_of)(gap, slope, hidden, true));
+            j += W;
         }
-        for (; j < whole; j += W) FN(put)(dtype, out + j * z, hidden, W);
-        if (after) FN(put)(dtype, out + j * z, FN(bias_of)(gap, slope, hidden, causal), after);
+        for (; j < whole; j += W) v(store)(row + j, hidden);
+        if (whole < n) v(store)(row + n - W, FN(bias_of)(v(sub)(end, behind), slope, hidden, causal));
     }
 }
 
 INLINE void FN(bias_into)(const pe_biased *b, pe_dtype dtype) {
-    const bool may = b->gaps == PE_WHOLE && !b->stream && b->out_step % LINE == 0;
-    int odd = 0;
-    for (ptrdiff_t i = 0; may && i < b->rows; i++) {
-        const double gap = b->t[i] - b->s[0];
-        odd |= !(fabs(gap) < PE_WHOLE_GAP) | (rint(gap) != gap);
+#if REAL_IS_FLOAT
+    if (dtype != REAL_DTYPE) {
+        if (!FN(bias_copied)(b, dtype)) FN(bias_rows)(b, dtype);
+        return;
     }
-    if (may && !odd && b->causal) FN(bias_whole)(b, dtype, true);
-    else if (may && !odd) FN(bias_whole)(b, dtype, false);
-    else FN(bias_rows)(b, dtype);
+#endif
+    if (b->stream || b->n < W || !b->whole) FN(bias_rows)(b, dtype);
+    else if (b->causal) FN(bias_whole)(b, true);
+    else FN(bias_whole)(b, false);
 }
 
 static void FN(bias)(const pe_biased *rows) {

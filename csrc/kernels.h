@@ -50,23 +50,19 @@ typedef struct {
     const double *position;
 } pe_turned;
 
-/* How the gaps between keys and queries may be formed: in float64; as the difference of `near` reals; or, where the
- * first key is a whole number and the others follow it at equal whole steps up to PE_WHOLE_GAP, by adding these. */
-typedef enum { PE_FAR, PE_NEAR, PE_WHOLE } pe_gaps;
 #define PE_WHOLE_GAP 0x1p23
 
 /* Rows out[i][j] = slope * (s[j] - t[i]), -inf where s[j] > t[i]; not causal: slope * -|s[j] - t[i]|. The gap is formed
- * in float64 and rounded once. near holds s[j] - origin as floats, exactly unless gaps are PE_FAR: where t - origin is
- * exact too, the difference of the two is the same number at half the work. s and near are read in whole vectors.
- * stream: past the cache, rows that follow one another. */
+ * in float64 and rounded once. near, unless NULL, holds s[j] - origin exactly as floats: where t - origin is exact too,
+ * the difference of the two is the same number at half the work. whole: keys stand at equal whole steps, and all gaps
+ * are whole numbers below PE_WHOLE_GAP. s and near are read in whole vectors. stream: past the cache. */
 typedef struct {
     pe_dtype dtype;
     ptrdiff_t rows, n, out_step;
     const double *t, *s;
     const void *near;
-    pe_gaps gaps;
     double origin, slope;
-    bool causal, stream;
+    bool causal, stream, whole;
     char *out;
 } pe_biased;
 
@@ -121,7 +117,7 @@ typedef struct {
     void (*bias)(const pe_biased *rows);
     /* near[j] = s[j] - origin, for float only; true when all are exact */
     bool (*shift_row)(ptrdiff_t n, const double *s, double origin, void *near);
-    /* gaps to these keys may be formed as PE_WHOLE */
+    /* these keys stand at equal whole steps, in a span below PE_WHOLE_GAP */
     bool (*even_row)(ptrdiff_t n, const double *s);
 
     /* dst[c][r] = factor[c] * src[r][c], or the one factor that `same` is where factor is NULL; leading sizes in

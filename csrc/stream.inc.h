@@ -14,7 +14,7 @@ typedef struct {
     ptrdiff_t held, skip; /* how many; of those, the first that lie before the output */
 } stream_t;
 
-/* rows are contiguous from `out` on; the buffer is aligned, and holds a row and a line */
+/* rows follow one another from `out` on; the buffer is aligned, and holds a row and a line */
 static inline stream_t stream_open(char *out, char *buffer) {
     const ptrdiff_t skip = (ptrdiff_t)((uintptr_t)out % LINE);
     return (stream_t){.buffer = buffer, .line = out - skip, .held = skip, .skip = skip};
@@ -39,6 +39,25 @@ static inline void stream_row(stream_t *s, ptrdiff_t n) {
     s->held -= at;
 }
 
+/* n bytes that stand elsewhere are the next row */
+static inline void stream_copy(stream_t *s, const char *from, ptrdiff_t n) {
+    const ptrdiff_t part = s->held && n > LINE - s->held ? LINE - s->held : s->held ? n : 0;
+    if (part) {
+        memcpy(stream_place(s), from, (size_t)part);
+        stream_row(s, part);
+    }
+    for (from += part, n -= part; n >= LINE; n -= LINE, from += LINE, s->line += LINE) stream_line(s->line, from);
+    memcpy(stream_place(s), from, (size_t)n);
+    s->held += n;
+}
+
 static inline void stream_close(const stream_t *s) {
     memcpy(s->line + s->skip, s->buffer + s->skip, (size_t)(s->held - s->skip));
+}
+
+/* the next row is at `out`, which may be elsewhere */
+static inline void stream_move(stream_t *s, char *out) {
+    if (out == s->line + s->held) return;
+    stream_close(s);
+    *s = stream_open(out, s->buffer);
 }

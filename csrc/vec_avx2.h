@@ -228,12 +228,12 @@ static inline __m256i bfloats(vec_f32 a, vec_f32 b) {
 }
 static inline void store_bfloats(void *p, vec_f32 a, vec_f32 b) { _mm256_storeu_si256(p, bfloats(a, b)); }
 
-/* a line of 64 bytes, both ends aligned to it; the second past the cache */
+/* 64 bytes; the second past the cache, into a line aligned to it */
 static inline void copy_line(char *to, const char *from) {
-    for (int i = 0; i < 2; i++) _mm256_store_si256((__m256i *)to + i, _mm256_load_si256((const __m256i *)from + i));
+    for (int i = 0; i < 2; i++) _mm256_storeu_si256((__m256i *)to + i, _mm256_loadu_si256((const __m256i *)from + i));
 }
 static inline void stream_line(char *to, const char *from) {
-    for (int i = 0; i < 2; i++) _mm256_stream_si256((__m256i *)to + i, _mm256_load_si256((const __m256i *)from + i));
+    for (int i = 0; i < 2; i++) _mm256_stream_si256((__m256i *)to + i, _mm256_loadu_si256((const __m256i *)from + i));
 }
 /* from registers: what two such stores write is whole lines */
 #define STREAM_REGISTERS 1

@@ -47,11 +47,25 @@ def test_keys_of_every_kind(isa, name, dtype, causal):
     for t in s, s + 1, s - 7, s + 0.25, s * 0.5, s[:1] - 2.0**25, s[:3] + 2.0**25:
         for n in (1, 15, 16, 32, 48, 64):
             for shift in (0, 1, 4, 13):
-                room = np.full(t.size * s[:n].size + shift, 7, dtype)
-                out = room[shift:].reshape(t.size, s[:n].size)
+                room = np.full(t.size * s[:n].size + shift + 9, 7, dtype)
+                out = room[shift:-9].reshape(t.size, s[:n].size)
                 assert pe.alibi_bias(t, s[:n], slopes=0.3, causal=causal, out=out) is out
                 assert_same_bits(out, row_by_row(t, s[:n], 0.3, causal, dtype))
-                assert (room[:shift] == 7).all()
+                assert (room[:shift] == 7).all() and (room[-9:] == 7).all()
+
+
+@each_isa
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("keys", [3, 37, 1003])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rows_amid_others(isa, dtype, keys, causal):
+    """Queries in any order, at whole steps and not; what lies between rows stays."""
+    t, s = np.random.default_rng(0).permutation(70) * 2.0, np.arange(keys) * 2.0
+    for queries in t, t + 1, t * 100, t + 0.5:
+        room = np.full((70, keys + 9), 7, dtype)
+        pe.alibi_bias(queries, s, slopes=0.3, causal=causal, out=room[:, 4:-5])
+        assert_same_bits(np.ascontiguousarray(room[:, 4:-5]), row_by_row(queries, s, 0.3, causal, dtype))
+        assert (room[:, :4] == 7).all() and (room[:, -5:] == 7).all()
 
 
 @each_isa

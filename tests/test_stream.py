@@ -94,3 +94,16 @@ def test_large_biases(dtype, keys, offset, causal):
         t = np.arange(keys - queries, keys)[first:first + 3]
         small = pe.alibi_bias(t, np.arange(keys), slopes=slopes, causal=causal, dtype=dtype)
         assert out[:, first:first + 3].tobytes() == small.tobytes()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_large_biases_amid_other_numbers(dtype):
+    """Rows that do not follow one another go past the cache each by itself."""
+    keys = 1500
+    room = np.full((LARGE // (keys * np.dtype(dtype).itemsize) + 1, keys + 7), 77, dtype)
+    out = room[:, 3:-4]
+    pe.decay_bias(np.arange(len(out)), np.arange(keys), rate=0.25, out=out)
+    assert (room[:, :3] == 77).all() and (room[:, -4:] == 77).all()
+    for first in (0, len(out) // 2, len(out) - 3):
+        small = pe.decay_bias(np.arange(first, first + 3), np.arange(keys), rate=0.25, dtype=dtype)
+        assert out[first:first + 3].tobytes() == small.tobytes()
