@@ -144,6 +144,27 @@ def test_what_is_no_matrix_a_row(fn, words):
     found(check_rope(fn), words, is_rotation=False)
 
 
+def test_the_first_head_that_differs_is_shown():
+    def apply(x, positions):
+        return foreign.pairs(x, foreign.angles(positions + np.arange(x.shape[1])[:, None], x.shape[-1]))
+
+    shown = found(check_rope(apply, 8), "heads are turned differently", is_rotation=False)
+    assert shown == {"dtype": "float64", "head": 1, "position": [0], "x": "1 at coordinate 1, else 0",
+                     "got at 0": pytest.approx(-np.sin(1)), "in head 0": 0}
+
+
+def test_frequencies_that_follow_the_length_of_the_call():
+    def dynamic(x, positions):
+        scaling = pe.scaling.dynamic_ntk(2.0, 64, seq_len=int(np.max(positions, initial=0)) + 1)
+        return pe.Rope(16, scaling=scaling).apply(x, positions)
+
+    shown = found(check_rope(dynamic, 16), "position 15 turns otherwise in a call that holds position 131071 "
+                  "too: frequencies follow the farthest position of a call", is_relative=False)
+    assert shown["position"] == 15
+    fixed = pe.Rope(16, scaling=pe.scaling.dynamic_ntk(2.0, 64, seq_len=4096))
+    assert check_rope(lambda x, p: fixed.apply(x, p), 16).ok
+
+
 # Functions that fail
 
 

@@ -181,12 +181,7 @@ def _open(report, caller, points, dtypes):
                              "another axis is the sequence", axes=other.axes)
                 return other, dtype, turned[0]
         if opened is not None:
-            alike = np.abs(opened - opened[:1]).max() <= SAME
-            what = ("two equal calls give different results: it is random, or keeps count of its calls"
-                    if np.abs(maps_of(caller, points, dtype) - opened).max() > SAME else
-                    "a row is more than a fixed matrix times its vector: it depends on other rows, or is not "
-                    "linear" if alike else "heads are turned differently")
-            raise CallFailed(what, dtype=dtype)
+            raise _stranger(caller, opened, points, dtype)
     raise failures[0]
 
 
@@ -208,6 +203,22 @@ def _maps(caller, points, dtype, failures):
         return None
     caller.form = first[0]
     return first[1]
+
+
+def _stranger(caller, maps, points, dtype):
+    """Return what is strange about a function, with the first head and row where heads differ."""
+    if np.abs(maps_of(caller, points, dtype) - maps).max() > SAME:
+        return CallFailed("two equal calls give different results: it is random, or keeps count of its calls",
+                          dtype=dtype)
+    off = np.abs(maps - maps[:1])
+    if off.max() <= SAME:
+        return CallFailed("a row is more than a fixed matrix times its vector: it depends on other rows, or "
+                          "is not linear", dtype=dtype)
+    head, row = np.argwhere(off.max(axis=(-2, -1)) > SAME)[0]
+    i, j = np.unravel_index(off[head, row].argmax(), off.shape[-2:])
+    return CallFailed("heads are turned differently", dtype=dtype, head=int(head),
+                      position=points[row].tolist(), x=f"1 at coordinate {j}, else 0",
+                      **{f"got at {i}": maps[head, row, i, j], "in head 0": maps[0, row, i, j]})
 
 
 def _strange(caller, maps, points, dtype):

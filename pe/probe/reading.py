@@ -239,11 +239,21 @@ def _read_base(report, freqs, noise, expected):
         law = {"shared": "one spectrum over all planes", "each axis": "a spectrum for each axis",
                "dealt": "one spectrum, dealt out to the axes"}[spectrum.order]
         report.remark(f"frequencies: {law}")
-    elif spectrum.scale[0] != 1 and spectrum.base is not None:
-        report.remark(f"frequencies are all multiplied by {spectrum.scale[0]:.6g} (linear scaling)")
+    elif spectrum.base is not None:
+        _remark_scale(report, spectrum.base, spectrum.scale[0], turning.size)
     if spectrum.base is not None and not expected:
         _doubt_base(report, spectrum.base, len(freqs) == 1)
     return spectrum.exact
+
+
+def _remark_scale(report, base, scale, planes):
+    """Remark on frequencies that do not fall from 1."""
+    if base < 1:
+        report.remark("frequencies rise from plane to plane: in reverse order, or periods in their place?")
+    elif abs(scale * base ** (1 / planes) - 1) < 1e-3:
+        report.remark(f"plane 0 has the frequency {scale:.6g} of plane 1: exponents count from 1, not from 0")
+    elif scale != 1:
+        report.remark(f"frequencies are all multiplied by {scale:.6g} (linear scaling)")
 
 
 def _doubt_base(report, base, one_axis):

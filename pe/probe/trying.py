@@ -117,7 +117,8 @@ class Trial:
             report.is_relative = False
         row = int(wrong.argmax())
         position, turn = positions[row], turns[row]
-        text = rounding_cause(positions, turns, freqs, self.start, written)
+        text = self._in_company(position, positions[-1], turn, dtype, axis) or rounding_cause(
+            positions, turns, freqs, self.start, written)
         if not text and wrong[row:].all() and error[row] > OFF:
             position, turn = self._first(positions[row - 1] if row else 0, position, turn, dtype, axis)
             text = self._replaced(position, turn, turns[row:], freqs)
@@ -127,6 +128,14 @@ class Trial:
         return text, {"position": position, "plane": plane,
                       "cos, sin": [float(turn[plane].real), float(turn[plane].imag)],
                       "exact": [float(exact[plane].real), float(exact[plane].imag)]}
+
+    def _in_company(self, position, last, turn, dtype, axis):
+        """Say if a position turns otherwise when nothing farther stands beside it."""
+        alone, refused = self.prober.at([position], dtype, axis)
+        if refused or position == last or np.abs(alone[0] - turn).max() <= OFF:
+            return ""
+        return (f"position {position} turns otherwise in a call that holds position {last} too: frequencies "
+                f"follow the farthest position of a call (dynamic scaling), and keys turned before do not")
 
     def _first(self, low, high, turn, dtype, axis):
         """Return the first position after `low` that is off, `high` at the latest, and its turn."""
