@@ -34,8 +34,10 @@ def test_slopes_and_rates(bad):
 def test_half_lives_and_multipliers(bad):
     refused("decay", ValueError, "multiplier", str(bad), "(0, 1]", "explodes", drop=["rate"],
             multiplier=[0.5, bad])
-    if not bad > 0:
-        refused("decay", ValueError, "half_life", str(bad), "> 0", drop=["rate"], half_life=[0.5, bad])
+    for life in (bad, -bad):
+        if not life > 0:
+            for given in ([0.5, life], np.array([0.5, life]), life):
+                refused("decay", ValueError, "half_life", str(life), "> 0", drop=["rate"], half_life=given)
 
 
 @pytest.mark.parametrize("name", ["decay", "alibi"])

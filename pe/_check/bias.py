@@ -54,8 +54,9 @@ def plain_rate(rate, half_life, multiplier, clock):
     given, convert = (multiplier, _of_multiplier) if half_life is None else (half_life, _of_half_life)
     alone = rate is None and (half_life is None or multiplier is None)
     if alone and (type(given) is float or (type(given) is np.ndarray and given.dtype == np.float64)):
-        with np.errstate(all="ignore"):                     # what is out of bounds gives no rate >= 0
-            return convert(given)
+        with np.errstate(all="ignore"):                     # what is out of bounds gives no rate >= 0,
+            rate = convert(given)
+        return None if np.signbit(rate).any() else rate     # or -0.0, a half-life of -inf
     return None
 
 
