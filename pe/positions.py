@@ -302,6 +302,7 @@ def sinusoidal(positions: ArrayLike, dim: int, *, base: float = 10000.0) -> NDAr
 @lru_cache(maxsize=64)
 def _plan(dim: int, base: float) -> tuple[NDArray[np.float64], int, int, float, int]:
     """Return the frequencies as the core takes them, which turn nothing here."""
-    if integer("dim", dim, 2) % 2:
+    width = integer("dim", dim, 2)
+    if width % 2:
         raise ValueError(f"dim is {dim}; expected an even width, a sine and a cosine for each frequency")
-    return geometric_freqs(dim, positive("base", base))[None], 0, 1, 1.0, 0
+    return geometric_freqs(width, positive("base", base))[None], 0, 1, 1.0, 0

@@ -204,6 +204,12 @@ def test_sinusoidal_at_a_base_below_one_has_rising_frequencies():
     np.testing.assert_allclose(sinusoidal([2.0], 4, base=0.25), want, rtol=1e-14)
 
 
+def test_sinusoidal_takes_a_width_of_any_integer_type():
+    want = sinusoidal([1], 4)
+    for width in (np.int8(4), np.array(4), np.ma.array(4)):
+        np.testing.assert_array_equal(sinusoidal([1], width), want)
+
+
 def test_sinusoidal_turns_as_a_rope_does_backwards():
     """Sine first: a row moves to the next position by a turn the other way round."""
     table, rope = sinusoidal(np.arange(20), 8), pe.Rope(8)
