@@ -359,6 +359,11 @@ def test_float32_that_comes_back_as_float64_is_noted():
     assert report.ok and "float32 values come back as float64: cos and sin are not cast" in report.notes[0]
 
 
+def test_float64_that_comes_back_as_float32_is_noted():
+    report = check_rope(lambda x, positions: pe.apply_rope(x.astype(np.float32), positions=positions))
+    assert report.ok and report.notes == ("float64 values come back as float32",)
+
+
 def test_an_odd_width_is_named_where_nothing_works():
     def halves(x, positions):
         return pe.apply_rope(x, positions=positions, rope=pe.Rope(64))

@@ -48,7 +48,7 @@ class Caller:
         self.tables = tables
         self.form = ("planes", "TC")
         self.writes = set()
-        self.widened = False
+        self.widened, self.narrowed = False, ""
 
     def forms(self):
         """Ways to hand over tables: which columns, and with which axes."""
@@ -109,6 +109,8 @@ class Caller:
             raise CallFailed(f"the function returned shape {y.shape} for values of shape {given}; expected "
                              f"the same")
         self.widened |= dtype == "float32" and y.dtype == np.float64
+        if dtype == "float64" and y.dtype != np.float64:
+            self.narrowed = str(getattr(result, "dtype", y.dtype)).removeprefix("torch.")
         y = y.astype(np.float64)
         if not np.isfinite(y).all():
             where = np.argwhere(~np.isfinite(y))[0]

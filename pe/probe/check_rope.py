@@ -126,6 +126,8 @@ def check_rope(fn: Callable[..., Any], head_dim: int = 64, *, signature: str = "
         report.blame(f"{failure}{odd}", **failure.found)
     if caller.widened:
         report.remark("float32 values come back as float64: cos and sin are not cast to the dtype of x")
+    if caller.narrowed:
+        report.remark(f"float64 values come back as {caller.narrowed}")
     for slot in sorted(caller.writes):
         report.blame(f"the function writes into its argument {slot}")
     return report

@@ -97,7 +97,7 @@ class Trial:
         for raised, (position, failure) in failed.items():      # to refuse a position is no fault
             (self.report.remark if raised else self.report.blame)(f"position {position}: {failure}")
         worst = max(self.report.angle_errors.items(), key=lambda item: item[1], default=(0, 0.0))
-        if not found and dtypes[0] == "float64" and worst[1] > 1e-8:
+        if not found and dtypes[0] == "float64" and worst[1] > 1e-8 and not self.caller.narrowed:
             self.report.remark(f"float64 values are turned to {worst[1]:.1e} only, at position {worst[0]}: "
                                f"cos and sin come from float32 or less")
         if self.caller.implicit:
