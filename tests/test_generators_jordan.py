@@ -67,6 +67,8 @@ def test_case_22_no_false_certainty_where_nothing_can_be_read(condition):
     answer = classify(conjugate(generators.rope(64), basis(64, condition, np.random.default_rng(2))))
     assert answer.ambiguous
     assert all(block.kind == "turn" for block in answer.blocks if block.certain)
+    told = answer.summary()
+    assert told.startswith(f"ambiguous, read as {answer.row}") and "shipped" not in told
     if condition == 1e6:
         assert answer.kinds["turn"] > 16
 

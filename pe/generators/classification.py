@@ -256,7 +256,7 @@ class Classification:
 
     def _headline(self) -> str:
         name = f"{self.row} ({ROWS[self.row].encoding})" if self.row in ROWS else self.row
-        return f"{name}: {self.stability}"
+        return f"{'ambiguous, read as ' * self.ambiguous}{name}: {self.stability}"
 
     def _rows(self) -> list[tuple[str, ...]]:
         return [
@@ -294,7 +294,7 @@ class Classification:
             remarks.append(f"read to {self.rtol:.1e} of ||X||; backward error {self.backward_error:.2g}")
         if 2 <= len(self.generator) <= NEAR_DEFECT and not self.is_defective:
             remarks.append(f"the nearest defective matrix is at most {self.distance_to_defective:.2g} away")
-        if self.shipped_in:
+        if self.shipped_in and not self.ambiguous:
             remarks.append("shipped in: " + ", ".join(self.shipped_in))
         return remarks
 
