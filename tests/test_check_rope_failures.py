@@ -135,13 +135,33 @@ def test_v_is_turned_too():
                       signature="q, k, v, positions").ok
 
 
-@pytest.mark.parametrize(("fn", "words"), [
-    (lambda x, p: HALF.apply(x, p) - 0.1 * x.mean(axis=-2, keepdims=True), "a row is more than a fixed mat"),
-    (lambda x, p: HALF.apply(np.abs(x), p), "a row is more than a fixed matrix times its vector"),
-    (lambda x, p: HALF.apply(x, p) * np.arange(1.0, x.shape[1] + 1)[:, None, None], "heads are turned diff"),
+@pytest.mark.parametrize(("fn", "words", "x"), [
+    (lambda x, p: HALF.apply(x, p) - 0.1 * x.mean(axis=-2, keepdims=True), ": it depends on other rows",
+     "1 at coordinate 0, in other rows at the next one"),
+    (lambda x, p: HALF.apply(np.cumsum(x, axis=-2), p), ": it depends on other rows",
+     "1 at coordinate 0, in other rows at the next one"),
+    (lambda x, p: HALF.apply(np.abs(x), p), ": it is not linear", "-1 at coordinate 0, else 0"),
+    (lambda x, p: HALF.apply(x / np.linalg.norm(x, axis=-1, keepdims=True), p), ": it is not linear",
+     "2 at coordinate 0, else 0"),
+    (lambda x, p: HALF.apply(x, p) + 0.1 * (x[:, ::-1] - x), ": it depends on other rows or heads, or", None),
 ])
-def test_what_is_no_matrix_a_row(fn, words):
-    found(check_rope(fn), words, is_rotation=False)
+def test_what_is_no_matrix_a_row(fn, words, x):
+    words = f"a row is more than a fixed matrix times its vector{words}"
+    shown = found(check_rope(fn), words, is_rotation=False)
+    assert shown.get("x") == x
+
+
+def test_a_row_that_is_no_matrix_is_shown():
+    shown = found(check_rope(lambda x, p: HALF.apply(np.abs(x), p)), "a row is more than", is_rotation=False)
+    assert shown == {"dtype": "float64", "x": "-1 at coordinate 0, else 0", "position": [8],
+                     "got at 0": pytest.approx(np.cos(8)), "expected": pytest.approx(-np.cos(8))}
+
+
+def test_heads_of_their_own_size():
+    def apply(x, positions):
+        return HALF.apply(x, positions) * np.arange(1.0, x.shape[1] + 1)[:, None, None]
+
+    found(check_rope(apply), "heads are turned differently", is_rotation=False)
 
 
 def test_the_first_head_that_differs_is_shown():

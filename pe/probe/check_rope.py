@@ -214,13 +214,33 @@ def _stranger(caller, maps, points, dtype):
                           dtype=dtype)
     off = np.abs(maps - maps[:1])
     if off.max() <= SAME:
-        return CallFailed("a row is more than a fixed matrix times its vector: it depends on other rows, or "
-                          "is not linear", dtype=dtype)
+        why, shown = _more_than_a_matrix(caller, maps, points, dtype)
+        return CallFailed(f"a row is more than a fixed matrix times its vector: {why}", dtype=dtype, **shown)
     head, row = np.argwhere(off.max(axis=(-2, -1)) > SAME)[0]
     i, j = np.unravel_index(off[head, row].argmax(), off.shape[-2:])
     return CallFailed("heads are turned differently", dtype=dtype, head=int(head),
                       position=points[row].tolist(), x=f"1 at coordinate {j}, else 0",
                       **{f"got at {i}": maps[head, row, i, j], "in head 0": maps[0, row, i, j]})
+
+
+def _more_than_a_matrix(caller, maps, points, dtype):
+    """Say what a row of the result is made of besides its own vector, and show it for simple vectors."""
+    unit = np.broadcast_to(np.eye(caller.rope.dim)[:, None, None],
+                           (caller.rope.dim, caller.heads, len(points), caller.rope.dim))
+    row, beside = len(points) // 2, np.roll(unit, 1, axis=-1)       # one with rows before it and behind
+    beside[:, :, row] = unit[:, :, row]
+    expected = np.moveaxis(maps[:, row], -1, 0)                     # (D, H, D): among rows like itself
+    trials = (("it depends on other rows", "1 at coordinate {}, in other rows at the next one", beside, 1),
+              ("it is not linear", "-1 at coordinate {}, else 0", -unit, -1),
+              ("it is not linear", "2 at coordinate {}, else 0", 2 * unit, 2))
+    for why, x, given, factor in trials:
+        got = caller.turn(given, points, dtype)[0][:, :, row]
+        wrong = np.argwhere(np.abs(got - factor * expected) > 2 * SAME + 8 * WRITTEN[dtype])
+        if len(wrong):
+            j, head, i = wrong[0]
+            return why, {"x": x.format(j), "position": points[row].tolist(), f"got at {i}": got[j, head, i],
+                         "expected": factor * expected[j, head, i]}
+    return "it depends on other rows or heads, or is not linear", {}
 
 
 def _strange(caller, maps, points, dtype):
