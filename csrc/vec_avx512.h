@@ -182,7 +182,9 @@ static inline void store_bfloats(void *p, vec_f32 a, vec_f32 b) {
 
 /* 64 bytes; the second past the cache, into a line aligned to it */
 static inline void copy_line(char *to, const char *from) { _mm512_storeu_si512(to, _mm512_loadu_si512(from)); }
-static inline void stream_line(char *to, const char *from) { _mm512_stream_si512((void *)to, _mm512_loadu_si512(from)); }
+static inline void stream_line(char *to, const char *from) {
+    _mm512_stream_si512((void *)to, _mm512_loadu_si512(from));
+}
 #define STREAM_REGISTERS 0 /* by memory */
 /* values to come are asked for into L2 (into L1 gains half as much) */
 #define AHEAD_BYTES (8 << 10)

@@ -20,7 +20,7 @@ def _table(*rows):
 
 _TURN = _table(
     ("pe takes freqs=", "inv_freq"),
-    ("pe takes base=", "theta rope_theta rotary_base"),
+    ("pe takes base=", "theta rope_theta rotary_base max_wavelength freq_base base_frequency"),
     ('pe takes layout="interleaved" (pairs 2l, 2l+1) or layout="half" (pairs l, l+L)',
      "interleaved interleave rotary_interleaved traditional is_neox_style is_neox rotate_half"),
     ("pe takes inverse=True", "conjugate"),
@@ -28,9 +28,15 @@ _TURN = _table(
 )
 _ROPE = _TURN | _table(
     ("pe takes positions=, one for each row", "position_ids pos input_pos cache_position"),
-    ("pe takes positions=np.arange(offset, offset + T)", "offset start_pos seqlen_offset seqlen_offsets"),
+    ("pe takes positions=np.arange(offset, offset + T)",
+     "offset offsets start_pos start_index start_positions seqlen_offset seqlen_offsets"),
     ("pe takes rotary_dim=, a count of coordinates",
-     "dims rope_dim rotary_embedding_dim partial_rotary_factor rotary_pct"),
+     "dims n_dims rope_dim rotary_embedding_dim partial_rotary_factor rope_proportion rotary_pct"),
+    ("pe takes rope=pe.Rope(D, base, scaling=...)",
+     "scaling_factor rope_scale rope_scaling rope_type freq_scale ext_factor attn_factor"),
+    ("pe takes x as (..., T, D): x.swapaxes(-3, -2) if heads stand behind rows",
+     "sequence_axis feature_axis seq_dim tensor_format"),
+    ("pe takes cos and sin, the two halves of it", "cos_sin_cache"),
     ("pe takes cos and sin, here freqs_cis.real and freqs_cis.imag", "freqs_cis"),
     ("pe takes cos and sin", "cos_cache sin_cache cos_cached sin_cached"),
     ("pe takes tables with the axes of x, cos[:, None]", "unsqueeze_dim"),
@@ -56,7 +62,8 @@ _ROPE_2D = _TURN | _table(
 _ROPE_ND = _TURN | _table(
     ("pe takes positions, (..., n_axes): one row of coordinates for each row of x", "position_ids pos grid"),
     ("pe takes positions, np.stack([pos_x, pos_y], axis=-1)", "pos_x pos_y"),
-    ("pe takes freqs (n_axes, L), such as rope.freqs", "rope base theta rope_theta rotary_base"),
+    ("pe takes freqs (n_axes, L), such as rope.freqs",
+     "rope base theta rope_theta rotary_base max_wavelength freq_base base_frequency"),
     ("pe takes freqs, whose L planes turn the first 2L coordinates", "rotary_dim dims rope_dim"),
     ("pe takes freqs with a row for each axis, zeros where an axis does not turn a plane",
      "mrope_section sections"),
@@ -118,6 +125,9 @@ _ATTENTION = _table(
      "cache_seqlens seqlens_k seqused_k nonpad_kv_seqlen key_value_seq_lengths seq_lens lengths"),
     ("pe takes clock=, learned time such as -np.cumsum(log_gates), with causal=True",
      "g log_f log_forget forget_gate fgate_logits log_gates"),
+    ("pe takes softcap=, bias=, alibi_slopes= and decay_rate=, in this order", "score_mod"),
+    ("pe takes k and v, old rows and new ones in one array",
+     "past_key past_value past_key_values kv_cache k_cache v_cache"),
     (f"{_NOTHING} as dropout", "dropout dropout_p dropout_rate"),
     ("the weights are never formed; pe.attention_weights shows them, return_lse=True their normaliser",
      "need_weights return_weights return_attn_probs output_attentions"),

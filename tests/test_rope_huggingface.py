@@ -166,6 +166,9 @@ def test_bad_config(name, error, words):
      "original_max_position_embeddings"),
     ({"rope_scaling": {"rope_type": "dynamic", "factor": 4.0}, "max_position_embeddings": None}, ValueError,
      "max_position_embeddings"),
+    ({"max_position_embeddings": -3}, ValueError, "max_position_embeddings must be at least 1; got -3"),
+    ({"max_position_embeddings": "abc"}, TypeError, "max_position_embeddings must be an integer; got 'abc'"),
+    ({"max_position_embeddings": float("inf")}, TypeError, "max_position_embeddings must be an integer"),
     ({"rope_scaling": {"rope_type": "linear", "factor": 4.0}, "rope_parameters": {"rope_type": "default"}},
      ValueError, "both rope_scaling and rope_parameters"),
     ({"rope_scaling": {"mrope_section": [16, 8, 9]}}, ValueError, "counts 33 planes; expected L = 32"),
@@ -305,7 +308,7 @@ def test_where_the_context_of_training_stands():
         assert Rope.from_hf(beside).scaling.original_max_position_embeddings == 1024
     del beside["rope_scaling"]["original_max_position_embeddings"]
     for zero in ({"original_max_position_embeddings": 0}, {"max_position_embeddings": 0}):
-        with pytest.raises(ValueError, match="original_max_position_embeddings must be at least 2; got 0"):
+        with pytest.raises(ValueError, match="max_position_embeddings must be at least [12]; got 0"):
             Rope.from_hf({**beside, "original_max_position_embeddings": None, **zero})
     beside["rope_scaling"]["original_max_position_embeddings"] = 2048
     with pytest.raises(ValueError, match=" 1024, and rope_scaling has original_max_.* 2048; keep"):

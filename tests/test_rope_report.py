@@ -409,6 +409,13 @@ def test_files_that_hold_no_config(content, words, tmp_path, capsys):
     assert_refused(run_command(capsys, "rope", path), "config.json", words)
 
 
+def test_a_byte_order_mark_is_no_part_of_a_config(tmp_path, capsys):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(LLAMA), encoding="utf-8-sig")
+    status, out, _ = run_command(capsys, "rope", path)
+    assert status == 0 and "layout half" in " ".join(out.split())
+
+
 def test_paths_and_options_that_do_not_work(tmp_path, capsys):
     path = tmp_path / "config.json"
     assert_refused(run_command(capsys, "rope", path), "No such file")

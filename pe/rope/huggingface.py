@@ -189,7 +189,9 @@ def _width(width: int, what: str) -> int:
 def _scaling(given: Mapping[str, Any], config: Mapping[str, Any], family: Family,
              seq_len: int | None) -> scalings.Scaling | None:
     kind = given["rope_type"]
-    _, longest = first_given(*((key, config) for key in CONTEXTS), default=(CONTEXTS[0], None))
+    key, longest = first_given(*((key, config) for key in CONTEXTS), default=(CONTEXTS[0], None))
+    if longest is not None:                                     # also where no scaling reads it
+        longest = integer(key, longest, 1)
     keywords = {name: given[name] for needs in TYPES[kind] for name in needs if name in given}
     if kind in TRAINED:
         _, keywords[ORIGINAL] = first_given((ORIGINAL, config), (ORIGINAL, given),

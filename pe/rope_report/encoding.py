@@ -67,7 +67,7 @@ def read(path: str, layer_type: str | None = None, layout: str | None = None, se
         It cannot be read.
     """
     try:
-        config = json.loads(Path(path).read_text(encoding="utf-8"))
+        config = json.loads(Path(path).read_text(encoding="utf-8-sig"))     # with a byte order mark too
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} holds no JSON: {error}") from None
     if not isinstance(config, dict):
