@@ -2,7 +2,7 @@
  * into an exception. What is not plain comes back as NotImplemented, with nothing written: Python normalises it or
  * says what is wrong with it, and calls again. */
 #define PE_IMPORTS_NUMPY
-#include "py_binding.h"
+#include "py_entry.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -98,8 +98,7 @@ static PyMethodDef methods[] = {
 };
 
 static int exec_module(PyObject *module) {
-    (void)module;
-    if (PyArray_ImportNumPyAPI() < 0) return -1;
+    if (PyArray_ImportNumPyAPI() < 0 || pe_add_op(module) < 0) return -1;
     pe_parallel_init(interrupted);
     const char *forced = getenv("PE_ISA");
     if (forced && *forced) return set_isa(forced, PyExc_ImportError) ? 0 : -1;

@@ -108,12 +108,11 @@ PyObject *pe_new_like(PyObject *like, int ndim, const ptrdiff_t *shape) {
     return PyArray_Empty(ndim, dims, d, 0);
 }
 
-double pe_farthest(PyObject *o, bool rising) {
+/* over the first n axes, from the element at `row` on */
+static double farthest_on(PyObject *o, int n, const char *row, bool rising) {
     const int dtype = pe_array_dtype(o);
     if (dtype != PE_F64 && dtype != PE_I64) return INFINITY;
-    const int n = axis_count(o);
     ptrdiff_t index[PE_MAX_AXES] = {0};
-    const char *row = PyArray_BYTES(as_array(o));
     double farthest = 0;
     if (PyArray_SIZE(as_array(o)) == 0) return 0;
     for (;;) {
@@ -142,6 +141,15 @@ double pe_farthest(PyObject *o, bool rising) {
         }
         if (axis < 0) return farthest;
     }
+}
+
+double pe_farthest(PyObject *o, bool rising) {
+    return pe_array_dtype(o) < 0 ? INFINITY : farthest_on(o, axis_count(o), PyArray_BYTES(as_array(o)), rising);
+}
+
+double pe_farthest_of(PyObject *o, ptrdiff_t i) {
+    const int last = axis_count(o) - 1;
+    return farthest_on(o, last, PyArray_BYTES(as_array(o)) + i * axis_stride(o, last), false);
 }
 
 PyObject *pe_from_list(PyObject *o, int type) {

@@ -38,6 +38,7 @@ PyObject *pe_new_like(PyObject *like, int ndim, const ptrdiff_t *shape);
 /* The size of the largest position in a float64 or int64 array; infinity for anything else, where an element is not
  * finite or beyond 2^53, and, if they must be rising, where one lies below the one before it on the last axis. */
 double pe_farthest(PyObject *o, bool rising);
+double pe_farthest_of(PyObject *o, ptrdiff_t i); /* of the positions at this index of the last axis */
 static inline bool pe_are_positions(PyObject *o) { return pe_farthest(o, false) <= 0x1p53; }
 static inline bool pe_are_times(PyObject *o) { return pe_farthest(o, true) <= 0x1p53; }
 /* A list of Python's numbers, integers at most 2^53 in size, as a new array of NPY_DOUBLE or NPY_LONGLONG (integers

@@ -1,5 +1,5 @@
 /* The binding of attention: two dozen optional operands, each seen as a view over batch, head and row. */
-#include "py_binding.h"
+#include "py_entry.h"
 
 #include <float.h>
 #include <math.h>
@@ -7,7 +7,7 @@
 
 #include "kernels.h"
 
-/* The options in the order of the tuple that Python packs. */
+/* The options in the order of the tuple that the checks of Python pack. */
 enum {
     SCALE, CAUSAL, LEFT, LEFT_OPEN, RIGHT, MASK, BIAS, SLOPES, RATES, Q_CLOCK, K_CLOCK, SOFTCAP, SINKS, Q_SEGMENTS,
     K_SEGMENTS, KV_LENGTHS, PLAN, Q_POSITIONS, K_POSITIONS, RETURN_LSE, OPTIONS
@@ -242,12 +242,14 @@ static PyObject *attend(PyObject *const *a, PyObject *const *o) {
 static PyObject *show(PyObject *const *a, PyObject *const *o) {
     static const char *const names[] = {"scores", "softcapped", "biased", "weights"};
     static const pe_stage stages[] = {PE_SCORES, PE_SCORES, PE_BIASED, PE_WEIGHTS};
-    pe_attention_params p = {0};
+    pe_attention_params p;
     numbers_t numbers;
     int stage = 0;
+    p.num_threads = 0;
     if (!PyUnicode_Check(a[3])) return pe_not_plain();
     while (stage < 4 && PyUnicode_CompareWithASCIIString(a[3], names[stage]) != 0) stage++;
     if (stage == 4 || !read_operands(a, &p)) return pe_not_plain();
+    clear_options(&p);
     const int ndim = axis_count(a[0]) == 2 && axis_count(a[1]) == 2 ? 2 : p.batch_ndim + 3;
     if (!read_options(a, o, ndim, &numbers, &p)) return PyErr_Occurred() ? NULL : pe_not_plain();
     p.stage = stages[stage];
@@ -270,9 +272,10 @@ static PyObject *show(PyObject *const *a, PyObject *const *o) {
     return pe_finish(status, shown);
 }
 
-/* call(a, o) with the options of a tuple, those that are numbers of another kind widened, or listed made an array */
-static PyObject *with_options(PyObject *const *a, PyObject *options,
-                              PyObject *(*call)(PyObject *const *a, PyObject *const *o)) {
+typedef PyObject *call_t(PyObject *const *a, PyObject *const *o);
+
+/* call(a, o) with the options that are numbers of another kind widened, or listed made an array */
+static PyObject *with_options(PyObject *const *a, PyObject **o, call_t *call) {
     static const struct {
         int option, type;
         PyObject *(*read)(PyObject *o, int type);
@@ -282,9 +285,8 @@ static PyObject *with_options(PyObject *const *a, PyObject *options,
                    {KV_LENGTHS, NPY_LONGLONG, pe_widen}, {SLOPES, NPY_DOUBLE, pe_from_list},
                    {RATES, NPY_DOUBLE, pe_from_list}, {SINKS, NPY_DOUBLE, pe_from_list}};
     enum { WIDENED = sizeof numbers / sizeof *numbers };
-    PyObject *o[OPTIONS], *widened[WIDENED] = {NULL}, *result = NULL;
+    PyObject *widened[WIDENED] = {NULL}, *result = NULL;
     bool made = true;
-    for (int i = 0; i < OPTIONS; i++) o[i] = PyTuple_GetItem(options, i);
     for (int i = 0; i < WIDENED; i++) {
         PyObject **given = &o[numbers[i].option];
         if (*given == Py_None) continue;
@@ -298,12 +300,18 @@ static PyObject *with_options(PyObject *const *a, PyObject *options,
 
 static bool are_options(PyObject *o) { return PyTuple_Check(o) && PyTuple_Size(o) == OPTIONS; }
 
+static PyObject *with_packed(PyObject *const *a, PyObject *options, call_t *call) {
+    PyObject *o[OPTIONS];
+    for (int i = 0; i < OPTIONS; i++) o[i] = PyTuple_GetItem(options, i);
+    return with_options(a, o, call);
+}
+
 /* attention(q, k, v, options, out, num_threads) */
 PyObject *pe_py_attention(PyObject *self, PyObject *const *a, Py_ssize_t n) {
     (void)self;
     if (n != 6 || !are_options(a[3]))
         return PyErr_Format(PyExc_TypeError, "attention takes q, k, v, a tuple of %d, out, num_threads", OPTIONS);
-    return with_options(a, a[3], attend);
+    return with_packed(a, a[3], attend);
 }
 
 /* attention_weights(q, k, options, stage) */
@@ -312,5 +320,96 @@ PyObject *pe_py_attention_weights(PyObject *self, PyObject *const *a, Py_ssize_t
     if (n != 4 || !are_options(a[2]))
         return PyErr_Format(PyExc_TypeError, "attention_weights takes q, k, a tuple of %d, stage", OPTIONS);
     PyObject *const operands[] = {a[0], a[1], a[1], a[3]}; /* keys stand for the values */
-    return with_options(operands, a[2], show);
+    return with_packed(operands, a[2], show);
+}
+
+/* ---- calls as they come ---- */
+
+/* The arguments of attention; up to K_GIVEN, less v, attention_weights has the same. */
+enum {
+    Q, K, V, SCALE_GIVEN, CAUSAL_GIVEN, WINDOW, MASK_GIVEN, BIAS_GIVEN, ALIBI, DECAY, CLOCK, CAP_GIVEN, SINKS_GIVEN,
+    SEGMENTS, ROPE, T_GIVEN, S_GIVEN, LENGTHS_GIVEN, LSE_GIVEN, OUT, THREADS
+};
+
+/* A tuple of two, for queries and keys; false for anything else. None for the queries would be one for both. */
+static bool is_pair(PyObject *o, PyObject **of_q, PyObject **of_k) {
+    if (!PyTuple_CheckExact(o) || PyTuple_Size(o) != 2 || PyTuple_GetItem(o, 0) == Py_None) return false;
+    *of_q = PyTuple_GetItem(o, 0), *of_k = PyTuple_GetItem(o, 1);
+    return true;
+}
+
+/* an int: keys before the query's own, which it counts; or how far a pair reaches to the left and right */
+static bool read_window(PyObject *window, PyObject **o) {
+    if (window == Py_None) return true;
+    const bool pair = PyTuple_CheckExact(window) && PyTuple_Size(window) == 2;
+    if (!pair && !PyLong_CheckExact(window)) return false;
+    o[LEFT] = pair ? PyTuple_GetItem(window, 0) : window;
+    if (pair) o[RIGHT] = PyTuple_GetItem(window, 1);
+    else o[LEFT_OPEN] = Py_True;
+    return true;
+}
+
+/* Without a clock a rate is a slope, and two sorts of slope would have to be added; with one alone the rate is 1. */
+static bool read_decay(PyObject *const *s, PyObject *one, PyObject **o) {
+    o[SLOPES] = s[ALIBI];
+    if (s[CLOCK] == Py_None) {
+        if (s[DECAY] == Py_None) return true;
+        o[SLOPES] = s[DECAY];
+        return s[ALIBI] == Py_None;
+    }
+    o[RATES] = s[DECAY] == Py_None ? one : s[DECAY];
+    if (!is_pair(s[CLOCK], &o[Q_CLOCK], &o[K_CLOCK])) o[K_CLOCK] = s[CLOCK];
+    return true;
+}
+
+/* The plan of a rope, a new reference, and the scale that it brings, another; false where they are not plain. */
+static bool read_rope(PyObject *const *s, const pe_python *python, PyObject **plan, PyObject **scale) {
+    if (s[ROPE] == Py_None) return true;
+    if (!PyArray_CheckExact(s[Q]) || axis_count(s[Q]) < 1) return false;
+    const ptrdiff_t width = axis_size(s[Q], axis_count(s[Q]) - 1);
+    double factor;
+    *plan = pe_plan_of(s[ROPE], width, python, &factor);
+    if (*plan && s[SCALE_GIVEN] == Py_None && factor != 1 && width)
+        *scale = PyFloat_FromDouble(factor / sqrt((double)width));
+    return *plan && !PyErr_Occurred();
+}
+
+/* call(a, o) with the options of these arguments, from `scale` to `kv_lengths` */
+static PyObject *with_arguments(PyObject *const *s, const pe_python *python, PyObject *return_lse, PyObject *const *a,
+                                call_t *call) {
+    PyObject *o[OPTIONS], *plan = NULL, *scale = NULL, *result = NULL;
+    PyObject *one = s[CLOCK] == Py_None ? NULL : PyFloat_FromDouble(1);
+    for (int i = 0; i < OPTIONS; i++) o[i] = Py_None;
+    o[LEFT_OPEN] = Py_False;
+    o[CAUSAL] = s[CAUSAL_GIVEN], o[MASK] = s[MASK_GIVEN], o[BIAS] = s[BIAS_GIVEN], o[SOFTCAP] = s[CAP_GIVEN];
+    o[SINKS] = s[SINKS_GIVEN], o[KV_LENGTHS] = s[LENGTHS_GIVEN], o[RETURN_LSE] = return_lse;
+    o[Q_POSITIONS] = s[T_GIVEN], o[K_POSITIONS] = s[S_GIVEN];
+    if (s[SEGMENTS] != Py_None && !is_pair(s[SEGMENTS], &o[Q_SEGMENTS], &o[K_SEGMENTS]))
+        o[Q_SEGMENTS] = o[K_SEGMENTS] = s[SEGMENTS];
+    if ((one || s[CLOCK] == Py_None) && read_window(s[WINDOW], o) && read_decay(s, one, o) &&
+        read_rope(s, python, &plan, &scale)) {
+        o[SCALE] = scale ? scale : s[SCALE_GIVEN];
+        if (plan) o[PLAN] = plan;
+        result = with_options(a, o, call);
+    } else {
+        result = pe_refuse();
+    }
+    Py_XDECREF(one);
+    Py_XDECREF(plan);
+    Py_XDECREF(scale);
+    return result;
+}
+
+PyObject *pe_enter_attention(PyObject *const *s, const pe_python *python) {
+    PyObject *const a[] = {s[Q], s[K], s[V], NULL, s[OUT], s[THREADS]};
+    return with_arguments(s, python, s[LSE_GIVEN], a, attend);
+}
+
+/* attention_weights(q, k, scale ... kv_lengths, stage) */
+PyObject *pe_enter_attention_weights(PyObject *const *s, const pe_python *python) {
+    PyObject *all[LSE_GIVEN];
+    all[Q] = s[0], all[K] = all[V] = s[1]; /* keys stand for the values */
+    memcpy(all + SCALE_GIVEN, s + 2, (LSE_GIVEN - SCALE_GIVEN) * sizeof *all);
+    PyObject *const a[] = {all[Q], all[K], all[V], s[LSE_GIVEN - 1]};
+    return with_arguments(all, python, Py_False, a, show);
 }

@@ -1,5 +1,5 @@
 /* The binding of decay_bias and alibi_bias: counts or positions, slopes, perhaps clocks. */
-#include "py_binding.h"
+#include "py_entry.h"
 
 #include <float.h>
 #include <string.h>
@@ -119,6 +119,7 @@ static bool read_views(PyObject *const *arrays, PyObject *out, pe_bias_params *p
         if (arrays[i] && pe_may_overlap(arrays[i], out)) return false;
     pe_view_of(out, p->ndim, p->shape, &p->out);
     if (!pe_view_of(arrays[SLOPES], p->ndim - 2, p->shape, &p->slope)) return false;
+    p->slope.stride[M] = p->slope.stride[N] = 0;
     if (!row_view(arrays[T], p, M, &p->t) || !row_view(arrays[S], p, N, &p->s)) return false;
     if (!arrays[K_CLOCK]) return true;
     if (!row_view(arrays[K_CLOCK], p, N, &p->k_clock)) return false;
@@ -130,12 +131,11 @@ static bool read_views(PyObject *const *arrays, PyObject *out, pe_bias_params *p
     return true;
 }
 
-/* bias(q_positions, k_positions, slopes, clock, causal, dtype, out, num_threads): the leading axes of positions, slopes
- * and clocks broadcast to those of the result. */
-PyObject *pe_py_bias(PyObject *self, PyObject *const *a, Py_ssize_t n) {
-    (void)self;
-    if (n != 8) return PyErr_Format(PyExc_TypeError, "bias takes 8 arguments, got %zd", n);
-    pe_bias_params p = {0};
+/* (q_positions, k_positions, slopes, clock, causal, dtype, out, num_threads): the leading axes of positions, slopes and
+ * clocks broadcast to those of the result. */
+static PyObject *write_down(PyObject *const *a) {
+    pe_bias_params p;
+    p.q_clock.data = p.k_clock.data = NULL;
     if (!pe_read_switch(a[4], &p.causal) || !pe_read_threads(a[7], &p.num_threads)) return pe_not_plain();
     PyObject *arrays[ARRAYS] = {NULL}, *out = NULL, *result = NULL;
     int type;
@@ -153,5 +153,26 @@ PyObject *pe_py_bias(PyObject *self, PyObject *const *a, Py_ssize_t n) {
     }
     Py_XDECREF(out);
     for (int i = 0; i < ARRAYS; i++) Py_XDECREF(arrays[i]);
+    return result;
+}
+
+/* bias(q_positions, k_positions, slopes, clock, causal, dtype, out, num_threads) */
+PyObject *pe_py_bias(PyObject *self, PyObject *const *a, Py_ssize_t n) {
+    (void)self;
+    return n == 8 ? write_down(a) : PyErr_Format(PyExc_TypeError, "bias takes 8 arguments, got %zd", n);
+}
+
+/* alibi_bias(q_positions, k_positions, slopes, causal, dtype, out, num_threads) */
+PyObject *pe_enter_alibi_bias(PyObject *const *s, const pe_python *python) {
+    (void)python;
+    return write_down((PyObject *const[]){s[0], s[1], s[2], Py_None, s[3], s[4], s[5], s[6]});
+}
+
+/* decay_bias(q_positions, k_positions, rate, half_life, multiplier, clock, causal, dtype, out, num_threads) */
+PyObject *pe_enter_decay_bias(PyObject *const *s, const pe_python *python) {
+    PyObject *rate = pe_rate_of(s[2], s[3], s[4], s[5], python);
+    if (!rate) return NULL;
+    PyObject *result = write_down((PyObject *const[]){s[0], s[1], rate, s[5], s[6], s[7], s[8], s[9]});
+    Py_DECREF(rate);
     return result;
 }

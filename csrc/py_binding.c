@@ -80,14 +80,7 @@ bool pe_is_rate(PyObject *o, int axes) {
            axes <= PE_MAX_POSITION_AXES && PyArray_IS_C_CONTIGUOUS(as_array(o));
 }
 
-bool pe_read_plan(PyObject *o, pe_plan *plan) {
-    return PyTuple_Check(o) && PyTuple_Size(o) && pe_read_plan_of(o, PyTuple_GetItem(o, 0), plan);
-}
-
-bool pe_read_plan_of(PyObject *o, PyObject *freqs, pe_plan *plan) {
-    const Py_ssize_t n = PyTuple_Check(o) ? PyTuple_Size(o) : 0;
-    if (n != 5 && n != 6) return false;
-    PyObject *rate = n == 6 ? PyTuple_GetItem(o, 5) : Py_None;
+bool pe_read_freqs(PyObject *freqs, pe_plan *plan) {
     if (pe_array_dtype(freqs) != PE_F64 || !PyArray_IS_C_CONTIGUOUS(as_array(freqs))) return false;
     const int ndim = axis_count(freqs);
     if (ndim < 1 || ndim > 3) return false;
@@ -98,6 +91,14 @@ bool pe_read_plan_of(PyObject *o, PyObject *freqs, pe_plan *plan) {
     plan->planes = axis_size(freqs, ndim - 1);
     plan->freqs = PyArray_DATA(as_array(freqs));
     plan->rate = NULL;
+    plan->blocks = 1, plan->amplitude = 1, plan->offset = 0;
+    return true;
+}
+
+bool pe_read_plan(PyObject *o, pe_plan *plan) {
+    const Py_ssize_t n = PyTuple_Check(o) ? PyTuple_Size(o) : 0;
+    if ((n != 5 && n != 6) || !pe_read_freqs(PyTuple_GetItem(o, 0), plan)) return false;
+    PyObject *rate = n == 6 ? PyTuple_GetItem(o, 5) : Py_None;
     if (rate != Py_None) {
         if (!pe_is_rate(rate, plan->axes) || axis_size(rate, 1) != plan->planes) return false;
         plan->rate = PyArray_DATA(as_array(rate));

@@ -29,9 +29,9 @@ typedef struct {
 bool pe_read_operands(PyObject *const *qkv, pe_sizes *sizes, int *ndim, ptrdiff_t *batch, pe_view *const views[3]);
 
 /* A plan made by Rope: (freqs, half, blocks, amplitude, offset[, rate]), freqs (L,), (axes, L) or (axes, heads, L) and
- * rate (axes, L) or None, float64 in C order; with these frequencies in place of its own. */
+ * rate (axes, L) or None, float64 in C order; or these frequencies and nothing else, in the layout it has. */
 bool pe_read_plan(PyObject *o, pe_plan *plan);
-bool pe_read_plan_of(PyObject *o, PyObject *freqs, pe_plan *plan);
+bool pe_read_freqs(PyObject *freqs, pe_plan *plan);
 
 /* (axes, any) float64 in C order */
 bool pe_is_rate(PyObject *o, int axes);

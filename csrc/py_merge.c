@@ -1,5 +1,5 @@
 /* The binding of merge_attention: parts of equal shape, in C order. */
-#include "py_binding.h"
+#include "py_entry.h"
 
 /* part i of a list, a tuple, or an array whose first axis counts them, as a new reference */
 static PyObject *part_of(PyObject *parts, Py_ssize_t i) { return PySequence_GetItem(parts, i); }
@@ -60,9 +60,8 @@ static PyObject *merge(PyObject *first, pe_merge_params *p) {
 }
 
 /* merge_attention(outs, lses) -> (out, lse) */
-PyObject *pe_py_merge_attention(PyObject *self, PyObject *const *a, Py_ssize_t n) {
-    (void)self;
-    if (n != 2) return PyErr_Format(PyExc_TypeError, "merge_attention takes 2 arguments, got %zd", n);
+PyObject *pe_enter_merge_attention(PyObject *const *a, const pe_python *python) {
+    (void)python;
     pe_merge_params p = {.parts = count_parts(a[0])};
     if (p.parts < 1 || count_parts(a[1]) != p.parts) return pe_not_plain();
     PyObject **held = PyMem_Calloc((size_t)p.parts, 2 * sizeof *held), *result = NULL;
@@ -74,4 +73,10 @@ PyObject *pe_py_merge_attention(PyObject *self, PyObject *const *a, Py_ssize_t n
     PyMem_Free(held);
     PyMem_Free(data);
     return result;
+}
+
+PyObject *pe_py_merge_attention(PyObject *self, PyObject *const *a, Py_ssize_t n) {
+    (void)self;
+    if (n != 2) return PyErr_Format(PyExc_TypeError, "merge_attention takes 2 arguments, got %zd", n);
+    return pe_enter_merge_attention(a, NULL);
 }

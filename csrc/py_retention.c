@@ -1,10 +1,11 @@
 /* The binding of retention: values, a state, and what steers the decay. */
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 
-#include "py_binding.h"
+#include "py_entry.h"
 
-/* The options in the order of the tuple that Python packs. */
+/* The options in the order of the tuple that the checks of Python pack. */
 enum { SCALE, RATE, CLOCK, START, BEFORE, PLAN, POSITIONS, STATE, RETURN_STATE, OPTIONS };
 
 /* o against the batch and `own` more axes */
@@ -117,8 +118,10 @@ static PyObject *result(PyObject *const *a, PyObject *const *o, const pe_retenti
 
 static PyObject *retain(PyObject *const *a, PyObject *const *o) {
     double numbers[2];
-    pe_retention_params p = {0};
+    pe_retention_params p;
     bool return_state;
+    p.time.at.data = p.state.data = p.next.data = NULL; /* all of every view would be 9 KB, the work of a head */
+    p.rotate = false;
     if (!pe_read_threads(a[5], &p.num_threads) || !pe_read_switch(o[RETURN_STATE], &return_state))
         return pe_not_plain();
     if (!read_values(a, &p) || !read_options(o, numbers, &p)) return PyErr_Occurred() ? NULL : pe_not_plain();
@@ -152,18 +155,98 @@ static PyObject *retain(PyObject *const *a, PyObject *const *o) {
     return pe_finish(status, out);
 }
 
-/* retention(q, k, v, options, out, num_threads) -> out or (out, state) */
-PyObject *pe_py_retention(PyObject *self, PyObject *const *a, Py_ssize_t n) {
-    (void)self;
-    if (n != 6 || !PyTuple_Check(a[3]) || PyTuple_Size(a[3]) != OPTIONS)
-        return PyErr_Format(PyExc_TypeError, "retention takes q, k, v, a tuple of %d options, out, num_threads",
-                            OPTIONS);
-    PyObject *o[OPTIONS], *widened[2] = {NULL}, *made = NULL;
-    for (int i = 0; i < OPTIONS; i++) o[i] = PyTuple_GetItem(a[3], i);
+/* retain(a, o) with rates and clocks widened to float64 */
+static PyObject *with_options(PyObject *const *a, PyObject **o) {
+    PyObject *widened[2], *made = NULL;
     o[RATE] = widened[0] = pe_widen(o[RATE], NPY_DOUBLE);
     o[CLOCK] = widened[1] = pe_widen(o[CLOCK], NPY_DOUBLE);
     if (o[RATE] && o[CLOCK]) made = retain(a, o);
     Py_XDECREF(widened[0]);
     Py_XDECREF(widened[1]);
     return made;
+}
+
+/* retention(q, k, v, options, out, num_threads) -> out or (out, state) */
+PyObject *pe_py_retention(PyObject *self, PyObject *const *a, Py_ssize_t n) {
+    (void)self;
+    if (n != 6 || !PyTuple_Check(a[3]) || PyTuple_Size(a[3]) != OPTIONS)
+        return PyErr_Format(PyExc_TypeError, "retention takes q, k, v, a tuple of %d options, out, num_threads",
+                            OPTIONS);
+    PyObject *o[OPTIONS];
+    for (int i = 0; i < OPTIONS; i++) o[i] = PyTuple_GetItem(a[3], i);
+    return with_options(a, o);
+}
+
+/* ---- calls as they come: rows of one batch, told where they stand by counting, or by an array in a call that neither
+ * takes nor gives a state ---- */
+
+enum { Q, K, V, RATE_GIVEN, MULTIPLIER, CLOCK_GIVEN, ROPE, TIME, SCALE_GIVEN, STATE_GIVEN, RETURN, OUT, THREADS };
+
+/* The array of times, clocks before positions, that a call without a state may have; None is plain counting. */
+static bool read_time(PyObject *const *s, PyObject **time) {
+    const bool clock = s[CLOCK_GIVEN] != Py_None;
+    *time = clock ? s[CLOCK_GIVEN] : s[TIME];
+    if (*time == Py_None) return true;
+    if (s[STATE_GIVEN] != Py_None || s[RETURN] != Py_False || (clock && s[TIME] != Py_None)) return false;
+    if (!PyArray_CheckExact(*time)) return false;
+    PyObject *of = clock ? s[Q] : s[K];
+    const int own = axis_count(*time), n = axis_count(of);
+    if (own < 2) return true;
+    return n > 2 && (axis_size(*time, own - 2) == 1 || axis_size(*time, own - 2) == axis_size(of, n - 3));
+}
+
+/* S and the whole number it stands at, of a state without a clock; None and -1 without a state */
+static bool read_state(PyObject *state, const pe_python *python, PyObject **S, long long *position) {
+    *S = Py_None, *position = -1;
+    if (state == Py_None) return true;
+    if ((PyObject *)Py_TYPE(state) != python->state || PyTuple_GetItem(state, 2) != Py_None) return false;
+    PyObject *at = PyTuple_GetItem(state, 1);
+    int overflow = 0;
+    *S = PyTuple_GetItem(state, 0);
+    *position = PyLong_CheckExact(at) ? PyLong_AsLongLongAndOverflow(at, &overflow) : LLONG_MAX;
+    return !overflow && *position < 1LL << 53 && *position > -(1LL << 53);
+}
+
+/* (out, S) with S as the state at `position` */
+static PyObject *with_state(PyObject *both, long long position, const pe_python *python) {
+    if (!both || both == Py_NotImplemented) return both;
+    PyObject *state = PyObject_CallFunction(python->state, "OL", PyTuple_GetItem(both, 1), position);
+    PyObject *result = state ? PyTuple_Pack(2, PyTuple_GetItem(both, 0), state) : NULL;
+    Py_DECREF(both);
+    Py_XDECREF(state);
+    return result;
+}
+
+static PyObject *counted(ptrdiff_t rows, double start) {
+    PyObject *array = PyArray_Arange(start, start + (double)rows, 1, NPY_DOUBLE);
+    PyObject *one = array ? PyTuple_Pack(1, array) : NULL;
+    Py_XDECREF(array);
+    return one;
+}
+
+PyObject *pe_enter_retention(PyObject *const *s, const pe_python *python) {
+    PyObject *o[OPTIONS], *result = NULL;
+    long long position;
+    if (!PyArray_CheckExact(s[Q]) || !PyArray_CheckExact(s[K]) || axis_count(s[Q]) < 2 || axis_count(s[K]) < 2 ||
+        !read_time(s, &o[CLOCK]) || !read_state(s[STATE_GIVEN], python, &o[STATE], &position))
+        return pe_not_plain();
+    const int n = axis_count(s[Q]);
+    const ptrdiff_t rows = axis_size(s[Q], n - 2);
+    const double start = (double)position + 1;
+    const bool turned = s[ROPE] != Py_None, timed = o[CLOCK] != Py_None && o[CLOCK] == s[TIME];
+    double unused;
+    PyObject *plan = turned ? pe_plan_of(s[ROPE], axis_size(s[Q], n - 1), python, &unused) : Py_NewRef(Py_None);
+    if (!plan) return pe_refuse();
+    /* several axes of positions have to come with the call */
+    const bool several = turned && axis_size(PyTuple_GetItem(plan, 0), 0) > 1;
+    PyObject *const made[] = {plan, turned && !timed ? counted(rows, start) : Py_NewRef(Py_None),
+                              PyFloat_FromDouble(start), PyFloat_FromDouble((double)position),
+                              pe_rate_of(s[RATE_GIVEN], Py_None, s[MULTIPLIER], s[CLOCK_GIVEN], python)};
+    o[PLAN] = made[0], o[POSITIONS] = made[1], o[START] = made[2], o[BEFORE] = made[3], o[RATE] = made[4];
+    o[SCALE] = s[SCALE_GIVEN], o[RETURN_STATE] = s[RETURN];
+    if (several) result = pe_not_plain();
+    else if (made[1] && made[2] && made[3] && made[4])
+        result = with_options((PyObject *const[]){s[Q], s[K], s[V], NULL, s[OUT], s[THREADS]}, o);
+    for (int i = 0; i < 5; i++) Py_XDECREF(made[i]);
+    return s[RETURN] == Py_True ? with_state(result, position + rows, python) : result;
 }

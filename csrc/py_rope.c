@@ -1,6 +1,7 @@
 /* The binding of rotations: by positions and a plan, or by tables. */
-#include "py_binding.h"
+#include "py_entry.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -64,81 +65,231 @@ static PyObject *run_rope(PyObject *out, pe_rope_params *p) {
     return pe_finish(status, out);
 }
 
-/* apply_rope by these positions, as many as they are in a tuple (apart), or one array */
-static PyObject *turn(PyObject *const *a, PyObject *freqs, PyObject *const *positions, bool apart, Py_ssize_t count) {
-    pe_rope_params p = {0};
-    if (!pe_read_switch(a[3], &p.inverse) || !pe_read_threads(a[5], &p.num_threads)) return pe_not_plain();
-    if (!pe_read_plan_of(a[2], freqs, &p.plan)) return PyErr_Occurred() ? NULL : pe_not_plain();
-    for (ptrdiff_t i = 0; i < p.plan.axes * p.plan.heads * p.plan.planes; i++)
-        if (!isfinite(pe_double_at(p.plan.freqs, i))) return pe_not_plain();
-    if (apart && count != p.plan.axes) return pe_not_plain();
-    if (pe_array_dtype(a[0]) < 0 || axis_count(a[0]) < 1) return pe_not_plain();
-    const int lead = axis_count(a[0]) - 1;
-    if (p.plan.heads != 1 && (lead < 2 || axis_size(a[0], lead - 2) != p.plan.heads)) return pe_not_plain();
+/* x turned by p->plan to positions, an array for each axis of the plan (apart) or one whose last axis holds them */
+static PyObject *turn(PyObject *x, PyObject *const *positions, bool apart, Py_ssize_t count, PyObject *out,
+                      pe_rope_params *p) {
+    for (ptrdiff_t i = 0; i < p->plan.axes * p->plan.heads * p->plan.planes; i++)
+        if (!isfinite(pe_double_at(p->plan.freqs, i))) return pe_not_plain();
+    if (apart && count != p->plan.axes) return pe_not_plain();
+    if (pe_array_dtype(x) < 0 || axis_count(x) < 1) return pe_not_plain();
+    const int lead = axis_count(x) - 1;
+    if (p->plan.heads != 1 && (lead < 2 || axis_size(x, lead - 2) != p->plan.heads)) return pe_not_plain();
     ptrdiff_t shape[PE_MAX_AXES];
-    for (int i = 0; i < lead; i++) shape[i] = axis_size(a[0], i);
-    if (pe_turned_end(&p.plan) > axis_size(a[0], lead)) return pe_not_plain();
-    if (!apart && !read_points(*positions, p.plan.axes, lead, shape, p.positions)) return pe_not_plain();
+    for (int i = 0; i < lead; i++) shape[i] = axis_size(x, i);
+    if (pe_turned_end(&p->plan) > axis_size(x, lead)) return pe_not_plain();
+    if (!apart && !read_points(*positions, p->plan.axes, lead, shape, p->positions)) return pe_not_plain();
     for (Py_ssize_t i = 0; i < count; i++) {
-        if (apart && !read_positions(positions[i], lead, shape, &p.positions[i])) return pe_not_plain();
-        if (a[4] != Py_None && PyArray_Check(a[4]) && pe_may_overlap(positions[i], a[4])) return pe_not_plain();
+        if (apart && !read_positions(positions[i], lead, shape, &p->positions[i])) return pe_not_plain();
+        if (out != Py_None && PyArray_Check(out) && pe_may_overlap(positions[i], out)) return pe_not_plain();
     }
-    PyObject *out = rope_operands(a[0], a[4], &p);
-    return !out || out == Py_NotImplemented ? out : run_rope(out, &p);
+    out = rope_operands(x, out, p);
+    return !out || out == Py_NotImplemented ? out : run_rope(out, p);
+}
+
+/* turn() to positions some of which may be lists */
+static PyObject *turn_to(PyObject *x, PyObject *const *given, bool apart, Py_ssize_t count, PyObject *out,
+                         pe_rope_params *p) {
+    PyObject *positions[PE_MAX_POSITION_AXES] = {NULL}, *result = NULL;
+    if (count > PE_MAX_POSITION_AXES) return pe_not_plain();
+    bool made = true;
+    for (Py_ssize_t i = 0; i < count; i++) made = (positions[i] = pe_from_list(given[i], NPY_DOUBLE)) && made;
+    if (made) result = turn(x, positions, apart, count, out, p);
+    for (Py_ssize_t i = 0; i < count; i++) Py_XDECREF(positions[i]);
+    return result;
+}
+
+/* Nothing is given yet but these. All of every view would be 6 KB, the work of some rows. */
+static bool begin(PyObject *inverse, PyObject *num_threads, pe_rope_params *p) {
+    p->plan = (pe_plan){0};
+    p->cos.data = NULL;
+    return pe_read_switch(inverse, &p->inverse) && pe_read_threads(num_threads, &p->num_threads);
 }
 
 /* apply_rope(x, positions, plan, inverse, out, num_threads): positions are a tuple, an array or a list for each axis of
- * the plan, or an array whose last axis holds the coordinates; the plan's frequencies may be a list */
+ * the plan, or an array whose last axis holds the coordinates */
 PyObject *pe_py_apply_rope(PyObject *self, PyObject *const *a, Py_ssize_t n) {
     (void)self;
     if (n != 6) return PyErr_Format(PyExc_TypeError, "apply_rope takes 6 arguments, got %zd", n);
-    if (!PyTuple_Check(a[2]) || PyTuple_Size(a[2]) < 1) return pe_not_plain();
-    const bool apart = PyTuple_Check(a[1]);
-    const Py_ssize_t count = apart ? PyTuple_Size(a[1]) : 1;
-    PyObject *positions[PE_MAX_POSITION_AXES], *result = NULL;
-    if (count > PE_MAX_POSITION_AXES) return pe_not_plain();
-    PyObject *freqs = pe_from_list(PyTuple_GetItem(a[2], 0), NPY_DOUBLE);
-    bool made = freqs;
-    for (Py_ssize_t i = 0; i < count; i++) {
-        positions[i] = pe_from_list(apart ? PyTuple_GetItem(a[1], i) : a[1], NPY_DOUBLE);
-        made = made && positions[i];
+    pe_rope_params p;
+    if (!begin(a[3], a[5], &p)) return pe_not_plain();
+    if (!pe_read_plan(a[2], &p.plan)) return PyErr_Occurred() ? NULL : pe_not_plain();
+    if (!PyTuple_Check(a[1])) return turn_to(a[0], &a[1], false, 1, a[4], &p);
+    PyObject *points[PE_MAX_POSITION_AXES];
+    const Py_ssize_t count = PyTuple_Size(a[1]);
+    for (Py_ssize_t i = 0; i < count && i < PE_MAX_POSITION_AXES; i++) points[i] = PyTuple_GetItem(a[1], i);
+    return turn_to(a[0], points, true, count, a[4], &p);
+}
+
+static PyObject *turn_by_tables(PyObject *x, PyObject *const tables[2], PyObject *out, pe_rope_params *p) {
+    p->plan.blocks = 1, p->plan.heads = 1;
+    const int dtype = pe_array_dtype(x);
+    if (!pe_is_values(dtype) || axis_count(x) < 1) return pe_not_plain();
+    const int ndim = axis_count(x);
+    ptrdiff_t shape[PE_MAX_AXES];
+    for (int i = 0; i < ndim; i++) shape[i] = axis_size(x, i);
+    for (int i = 0; i < 2; i++) {
+        PyObject *table = tables[i];
+        const int kind = pe_array_dtype(table);
+        if (kind != PE_F32 && kind != PE_F64) return pe_not_plain();
+        const int own = axis_count(table);
+        if ((own != ndim && (own != 2 || ndim < 2)) || !pe_last_axis_contiguous(table)) return pe_not_plain();
+        if (own == 2 && axis_size(table, 0) != shape[ndim - 2]) return pe_not_plain();
+        const ptrdiff_t planes = axis_size(table, own - 1);
+        if (i == 1 && planes != p->plan.planes) return pe_not_plain();
+        p->plan.planes = planes;
+        if (2 * planes > shape[ndim - 1]) return pe_not_plain();
+        shape[ndim - 1] = planes;
+        const bool fits = pe_view_of(table, ndim, shape, i == 0 ? &p->cos : &p->sin);
+        shape[ndim - 1] = axis_size(x, ndim - 1);
+        if (!fits) return pe_not_plain();
+        if (out != Py_None && PyArray_Check(out) && pe_may_overlap(table, out)) return pe_not_plain();
     }
-    if (made) result = turn(a, freqs, positions, apart, count);
-    Py_XDECREF(freqs);
-    for (Py_ssize_t i = 0; i < count; i++) Py_XDECREF(positions[i]);
-    return result;
+    out = rope_operands(x, out, p);
+    return !out || out == Py_NotImplemented ? out : run_rope(out, p);
 }
 
 /* apply_rope_tables(x, cos, sin, half, inverse, out, num_threads) */
 PyObject *pe_py_apply_rope_tables(PyObject *self, PyObject *const *a, Py_ssize_t n) {
     (void)self;
     if (n != 7) return PyErr_Format(PyExc_TypeError, "apply_rope_tables takes 7 arguments, got %zd", n);
-    pe_rope_params p = {.plan = {.half = PyObject_IsTrue(a[3]) == 1, .blocks = 1, .heads = 1}};
-    if (!pe_read_switch(a[4], &p.inverse) || !pe_read_threads(a[6], &p.num_threads)) return pe_not_plain();
-    const int dtype = pe_array_dtype(a[0]);
-    if (!pe_is_values(dtype) || axis_count(a[0]) < 1) return pe_not_plain();
-    const int ndim = axis_count(a[0]);
-    ptrdiff_t shape[PE_MAX_AXES];
-    for (int i = 0; i < ndim; i++) shape[i] = axis_size(a[0], i);
-    for (int i = 1; i <= 2; i++) {
-        const int table = pe_array_dtype(a[i]);
-        if (table != PE_F32 && table != PE_F64) return pe_not_plain();
-        const int own = axis_count(a[i]);
-        if ((own != ndim && (own != 2 || ndim < 2)) || !pe_last_axis_contiguous(a[i])) return pe_not_plain();
-        if (own == 2 && axis_size(a[i], 0) != shape[ndim - 2]) return pe_not_plain();
-        const ptrdiff_t planes = axis_size(a[i], own - 1);
-        if (i == 2 && planes != p.plan.planes) return pe_not_plain();
-        p.plan.planes = planes;
-        if (2 * planes > shape[ndim - 1]) return pe_not_plain();
-        shape[ndim - 1] = planes;
-        const bool fits = pe_view_of(a[i], ndim, shape, i == 1 ? &p.cos : &p.sin);
-        shape[ndim - 1] = axis_size(a[0], ndim - 1);
-        if (!fits) return pe_not_plain();
-        if (a[5] != Py_None && PyArray_Check(a[5]) && pe_may_overlap(a[i], a[5])) return pe_not_plain();
-    }
-    PyObject *out = rope_operands(a[0], a[5], &p);
-    return !out || out == Py_NotImplemented ? out : run_rope(out, &p);
+    pe_rope_params p;
+    if (!begin(a[4], a[6], &p)) return pe_not_plain();
+    p.plan.half = PyObject_IsTrue(a[3]) == 1;
+    return turn_by_tables(a[0], a + 1, a[5], &p);
 }
+
+/* ---- calls as they come ---- */
+
+static bool is_array(PyObject *o, int least) { return PyArray_CheckExact(o) && axis_count(o) >= least; }
+
+static bool have_one_shape(PyObject *a, PyObject *b) {
+    if (!PyArray_CheckExact(a) || !PyArray_CheckExact(b) || axis_count(a) != axis_count(b)) return false;
+    for (int i = 0; i < axis_count(a); i++)
+        if (axis_size(a, i) != axis_size(b, i)) return false;
+    return true;
+}
+
+/* a layout's name or an alias; false for what Python has to look at */
+static bool read_layout(PyObject *o, const pe_python *python, pe_plan *plan) {
+    plan->half = false;
+    if (o == Py_None) return true;
+    PyObject *name = PyUnicode_CheckExact(o) ? PyDict_GetItemWithError(python->layouts, o) : NULL;
+    plan->half = name && PyUnicode_CompareWithASCIIString(name, "half") == 0;
+    return name;
+}
+
+/* The remembered plan of a geometric encoding; NULL, perhaps with an exception, where it has none. */
+static PyObject *geometric_plan(PyObject *plan_of, ptrdiff_t width, PyObject *base, PyObject *layout) {
+    if (base != Py_None && !PyFloat_CheckExact(base) && !PyLong_CheckExact(base)) return NULL;
+    if (width == 0 || (layout != Py_None && !PyUnicode_CheckExact(layout))) return NULL;
+    PyObject *of = PyLong_FromSsize_t(width);
+    PyObject *plan = of ? PyObject_CallFunctionObjArgs(plan_of, of, base, layout, NULL) : NULL;
+    Py_XDECREF(of);
+    return plan;
+}
+
+/* x turned to positions, an array for each axis or one for several, by a plan whose reference ends here */
+static PyObject *turn_by_plan(PyObject *x, PyObject *plan, PyObject *const *positions, Py_ssize_t count, PyObject *out,
+                              pe_rope_params *p) {
+    if (!plan || !pe_read_plan(plan, &p->plan)) {
+        Py_XDECREF(plan);
+        return pe_refuse();
+    }
+    PyObject *result = turn_to(x, positions, p->plan.axes == count, count, out, p);
+    Py_DECREF(plan);
+    return result;
+}
+
+/* Frequencies (L,), as an array or a list, that do not rise. */
+static PyObject *turn_by_freqs(PyObject *x, PyObject *given, PyObject *const *positions, PyObject *out,
+                               pe_rope_params *p) {
+    PyObject *freqs = pe_from_list(given, NPY_DOUBLE);
+    if (!freqs) return NULL;
+    const bool fits = pe_array_dtype(freqs) == PE_F64 && axis_count(freqs) == 1 && axis_size(freqs, 0) > 0 &&
+                      pe_read_freqs(freqs, &p->plan) &&
+                      pe_double_at(p->plan.freqs, 0) >= pe_double_at(p->plan.freqs, p->plan.planes - 1);
+    PyObject *result = fits ? turn_to(x, positions, true, 1, out, p) : pe_not_plain();
+    Py_DECREF(freqs);
+    return result;
+}
+
+/* apply_rope(x, cos, sin, positions, rope, freqs, base, layout, rotary_dim, inverse, out, num_threads) */
+enum { X, COS, SIN, POSITIONS, ROPE, FREQS, BASE, LAYOUT, ROTARY_DIM, INVERSE, OUT, THREADS, ARGUMENTS };
+
+PyObject *pe_enter_apply_rope(PyObject *const *s, const pe_python *python) {
+    pe_rope_params p;
+    if (!is_array(s[X], 1) || s[ROTARY_DIM] != Py_None || !begin(s[INVERSE], s[THREADS], &p))
+        return pe_not_plain();
+    const bool described = s[ROPE] != Py_None, listed = s[FREQS] != Py_None, based = s[BASE] != Py_None;
+    if (s[COS] != Py_None || s[SIN] != Py_None) {
+        if (s[POSITIONS] != Py_None || described || listed || based || !have_one_shape(s[COS], s[SIN]) ||
+            !read_layout(s[LAYOUT], python, &p.plan))
+            return pe_not_plain();
+        return turn_by_tables(s[X], s + COS, s[OUT], &p);
+    }
+    const ptrdiff_t width = axis_size(s[X], axis_count(s[X]) - 1);
+    if (described + listed + based > 1 || (described && s[LAYOUT] != Py_None)) return pe_not_plain();
+    if (listed) {
+        const bool known = read_layout(s[LAYOUT], python, &p.plan);
+        return known ? turn_by_freqs(s[X], s[FREQS], s + POSITIONS, s[OUT], &p) : pe_not_plain();
+    }
+    double unused;
+    PyObject *plan = NULL;
+    if (described) plan = pe_plan_of(s[ROPE], width, python, &unused);
+    else if (width % 2 == 0) plan = geometric_plan(python->plan_1d, width, s[BASE], s[LAYOUT]);
+    return turn_by_plan(s[X], plan, s + POSITIONS, 1, s[OUT], &p);
+}
+
+/* Rope.apply(rope, x, positions, inverse, out, num_threads) */
+PyObject *pe_enter_rope_apply(PyObject *const *s, const pe_python *python) {
+    PyObject *all[ARGUMENTS];
+    for (int i = 0; i < ARGUMENTS; i++) all[i] = Py_None;
+    all[ROPE] = s[0], all[X] = s[1], all[POSITIONS] = s[2], all[INVERSE] = s[3], all[OUT] = s[4], all[THREADS] = s[5];
+    return pe_enter_apply_rope(all, python);
+}
+
+/* apply_rope_2d(x, pos_x, pos_y, freqs, base, layout, inverse, out, num_threads) */
+PyObject *pe_enter_apply_rope_2d(PyObject *const *s, const pe_python *python) {
+    pe_rope_params p;
+    if (!is_array(s[0], 1) || s[3] != Py_None || !begin(s[6], s[8], &p)) return pe_not_plain();
+    const ptrdiff_t width = axis_size(s[0], axis_count(s[0]) - 1);
+    PyObject *plan = width % 4 ? NULL : geometric_plan(python->plan_2d, width, s[4], s[5]);
+    return turn_by_plan(s[0], plan, s + 1, 2, s[7], &p);
+}
+
+/* |sum_a rate[a, l] * position[a]| is at most this, for positions of at most these sizes. */
+static double reach(PyObject *rate, int axes, const double *farthest) {
+    double most = 0;
+    for (ptrdiff_t l = 0, planes = axis_size(rate, 1); l < planes; l++) {
+        double sum = 0;
+        for (int i = 0; i < axes; i++)
+            sum += fabs(pe_double_at(PyArray_BYTES(as_array(rate)), i * planes + l)) * farthest[i];
+        if (!(sum <= most)) most = sum; /* NaN too */
+    }
+    return most;
+}
+
+/* rate of the plan's shape, by which no factor e^(-rate . p) at these points leaves the normal numbers of x's type */
+static bool read_rate(PyObject *rate, PyObject *points, PyObject *x, pe_plan *plan) {
+    if (!pe_is_rate(rate, plan->axes) || axis_size(rate, 1) != plan->planes) return false;
+    double farthest[PE_MAX_POSITION_AXES];
+    for (int i = 0; i < plan->axes; i++) farthest[i] = pe_farthest_of(points, i);
+    plan->rate = PyArray_DATA(as_array(rate));
+    return reach(rate, plan->axes, farthest) <= -log(pe_array_dtype(x) == PE_F64 ? DBL_MIN : (double)FLT_MIN);
+}
+
+/* apply_rope_nd(x, positions, freqs, layout, rate, inverse, out, num_threads) */
+PyObject *pe_enter_apply_rope_nd(PyObject *const *s, const pe_python *python) {
+    pe_rope_params p;
+    if (!is_array(s[0], 1) || !is_array(s[1], 2) || !is_array(s[2], 2) || !begin(s[5], s[7], &p))
+        return pe_not_plain();
+    if (!pe_read_freqs(s[2], &p.plan) || p.plan.axes != axis_size(s[1], axis_count(s[1]) - 1)) return pe_not_plain();
+    if (!read_layout(s[3], python, &p.plan)) return pe_not_plain();
+    if (s[4] != Py_None && !read_rate(s[4], s[1], s[0], &p.plan)) return pe_not_plain();
+    return turn_to(s[0], s + 1, false, 1, s[6], &p);
+}
+
+/* ---- tables ---- */
 
 /* An int n for 0..n-1, or an array whose last axis, with several axes of the plan, holds the coordinates. */
 static bool read_table_positions(PyObject *o, pe_tables_params *p) {
@@ -197,13 +348,7 @@ PyObject *pe_py_fade_reach(PyObject *self, PyObject *const *a, Py_ssize_t n) {
     if (n != 2) return PyErr_Format(PyExc_TypeError, "fade_reach takes 2 arguments, got %zd", n);
     const int axes = PyTuple_Check(a[1]) ? (int)PyTuple_Size(a[1]) : 0;
     if (!pe_is_rate(a[0], axes)) return PyFloat_FromDouble(INFINITY);
-    double reach = 0, farthest[PE_MAX_POSITION_AXES];
+    double farthest[PE_MAX_POSITION_AXES];
     for (int i = 0; i < axes; i++) farthest[i] = pe_farthest(PyTuple_GetItem(a[1], i), false);
-    for (ptrdiff_t l = 0, planes = axis_size(a[0], 1); l < planes; l++) {
-        double sum = 0;
-        for (int i = 0; i < axes; i++)
-            sum += fabs(pe_double_at(PyArray_BYTES(as_array(a[0])), i * planes + l)) * farthest[i];
-        if (!(sum <= reach)) reach = sum; /* NaN too */
-    }
-    return PyFloat_FromDouble(reach);
+    return PyFloat_FromDouble(reach(a[0], axes, farthest));
 }

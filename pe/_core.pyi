@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import Any
 
 from numpy.typing import NDArray
@@ -5,6 +6,15 @@ from numpy.typing import NDArray
 _Array = NDArray[Any]
 # freqs, half, blocks, amplitude, offset, and where planes fade, their rate
 _Plan = tuple[_Array, int, int, float, int] | tuple[_Array, int, int, float, int, _Array]
+
+class Op:
+    def __new__(
+        cls, function: Callable[..., Any], names: tuple[str, ...], defaults: tuple[object, ...], places: int,
+        python: tuple[object, ...], /,
+    ) -> Op: ...
+    def __call__(self, *args: Any, **keywords: Any) -> Any: ...
+    def __get__(self, instance: object, owner: type | None = None, /) -> Any: ...
+    def __reduce__(self) -> str: ...
 
 # Each op returns NotImplemented, having written nothing, when its arguments are not plain (see pe._check).
 def apply_rope(

@@ -5,13 +5,12 @@ with the `Target` of the result; or it raises, before anything is written. Nothi
 """
 
 from .attention import attention
-from .bias import alibi, decay, plain_rate
+from .bias import alibi, decay, rate_of
 from .merge import merge
 from .retention import retention
 from .rotary import apply_rope, apply_rope_2d, plan_1d, plan_2d
-from .rotary_nd import apply_rope_nd, stays_normal
+from .rotary_nd import apply_rope_nd
 from .weights import attention_weights
 
 __all__ = ["alibi", "apply_rope", "apply_rope_2d", "apply_rope_nd", "attention", "attention_weights",
-           "decay", "merge", "plain_rate", "plan_1d", "plan_2d", "retention",
-           "stays_normal"]
+           "decay", "merge", "plan_1d", "plan_2d", "rate_of", "retention"]

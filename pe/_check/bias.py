@@ -47,12 +47,10 @@ def alibi(q_positions, k_positions, slopes, causal, dtype, out, num_threads):
                     num_threads)
 
 
-def plain_rate(rate, half_life, multiplier, clock):
-    """Return the rate that a plain call means, for the kernel to judge, or None."""
-    if half_life is multiplier is None:
-        return 1.0 if rate is None and clock is not None else rate
+def rate_of(half_life, multiplier):
+    """Return the rate that one of the two means in a plain call, for the kernel to judge, or None."""
     given, convert = (multiplier, _of_multiplier) if half_life is None else (half_life, _of_half_life)
-    alone = rate is None and (half_life is None or multiplier is None)
+    alone = half_life is None or multiplier is None
     if alone and (type(given) is float or (type(given) is np.ndarray and given.dtype == np.float64)):
         with np.errstate(all="ignore"):                     # what is out of bounds gives no rate >= 0,
             rate = convert(given)

@@ -18,7 +18,7 @@ FORMS = ("apply_rope(x, cos, sin) with tables such as build_rope_cache(T, D), or
 
 
 @lru_cache(maxsize=256)
-def plan_1d(dim, base, layout, rotary_dim):
+def plan_1d(dim, base, layout, rotary_dim=None):
     """Return the plan of a geometric encoding: most calls of a program share a few."""
     return Rope(dim, 10000.0 if base is None else base, layout=layout, rotary_dim=rotary_dim)._plan
 
@@ -26,7 +26,8 @@ def plan_1d(dim, base, layout, rotary_dim):
 @lru_cache(maxsize=64)
 def plan_2d(dim, base, layout):
     """Return the plan of an axial encoding: the same D/4 frequencies for either half of the coordinates."""
-    return _axial(Rope(dim // 2, base).freqs if dim else np.empty((1, 0)), layout)
+    base = 10000.0 if base is None else base
+    return _axial(Rope(dim // 2, base).freqs if dim else np.empty((1, 0)), canonical_layout(layout))
 
 
 def apply_rope(x, cos, sin, positions, rope, freqs, base, layout, rotary_dim, inverse, out, num_threads):
@@ -66,7 +67,7 @@ def apply_rope_2d(x, pos_x, pos_y, freqs, base, layout, inverse, out, num_thread
     if dim % 4:
         raise ValueError(f"x has D = {dim}; expected a multiple of 4, as each half of D is cut into pairs")
     if freqs is None:
-        plan = plan_2d(dim, 10000.0 if base is None else positive("base", base), layout)
+        plan = plan_2d(dim, None if base is None else positive("base", base), layout)
     else:
         if base is not None:
             raise TypeError("apply_rope_2d got freqs= and base=; expected at most one")

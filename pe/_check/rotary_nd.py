@@ -68,7 +68,7 @@ def _rate(rate, axes, planes):
     return np.ascontiguousarray(array.reshape(axes, planes), np.float64)
 
 
-def stays_normal(rate, points, dtype):
+def _stays_normal(rate, points, dtype):
     """Say whether a bound on rate times positions, which most calls keep, shows e^(-rate.p) to be normal."""
     return _core.fade_reach(rate, points) <= _LIMITS[_compute(dtype)]
 
@@ -79,7 +79,7 @@ def _compute(dtype):
 
 def _stay_finite(rate, points, dtype):
     """Refuse e^(-rate.p) that is 0, subnormal or inf in the compute type."""
-    if rate.size == 0 or any(p.size == 0 for p in points) or stays_normal(rate, points, dtype):
+    if rate.size == 0 or any(p.size == 0 for p in points) or _stays_normal(rate, points, dtype):
         return
     limit = _LIMITS[_compute(dtype)]
     p = np.stack(np.broadcast_arrays(*points), axis=-1).astype(np.float64)

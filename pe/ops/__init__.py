@@ -1,7 +1,7 @@
 """The ops: apply a rotation, write down a bias, attend.
 
-Each function recognises a plain call and hands it to the C core as it is; whatever is not plain goes through
-`pe._check`, which makes it so or says what is wrong before anything is written.
+A plain call never comes here: its entry in C takes it as it is (see `plain_first`). Each function takes the
+others through `pe._check`, which makes them plain or says what is wrong before anything is written.
 
 Letters: B batch, H query heads, K key heads, M queries, N keys, D head width, V value width, L planes, T
 rows, t query position, s key position.

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from math import sqrt
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import _check, _core
-from .._keywords import explain_keywords
 from ..rope import Rope
-from ._plain import rope_plan, run
-
-_ndarray = np.ndarray
+from ._plain import plain_first, run
 
 
-@explain_keywords
+@plain_first
 def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, scale: float | None = None, causal: bool = False,
               window: int | tuple[float | None, float | None] | None = None, mask: ArrayLike | None = None,
               bias: ArrayLike | None = None, alibi_slopes: ArrayLike | None = None,
@@ -157,49 +152,8 @@ def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, scale: float | None =
     >>> pe.attention(q, k, v, causal=True, rope=pe.Rope(16)).shape
     (1, 8, 4, 16)
     """
-    options: Any
-    if window is decay_rate is clock is segments is rope is None:           # spares a small call some 5 %
-        options = (scale, causal, None, False, None, mask, bias, alibi_slopes, None, None, None, softcap,
-                   sinks, None, None, kv_lengths, None, q_positions, k_positions, return_lse)
-    else:
-        options = packed(q, scale, causal, window, mask, bias, alibi_slopes, decay_rate, clock, softcap,
-                         sinks, segments, rope, q_positions, k_positions, kv_lengths, return_lse)
-    if options is not None:
-        result = _core.attention(q, k, v, options, out, num_threads)
-        if result is not NotImplemented:
-            return result
     arguments, target = _check.attention(q, k, v, scale, causal, window, mask, bias, alibi_slopes, decay_rate,
                                          clock, softcap, sinks, segments, rope, q_positions, k_positions,
                                          kv_lengths, return_lse, out, num_threads)
     result = run(_core.attention, arguments)
     return (target.deliver(result[0]), result[1]) if return_lse else target.deliver(result)
-
-
-def packed(q: Any, scale: Any, causal: Any, window: Any, mask: Any, bias: Any, alibi_slopes: Any,
-           decay_rate: Any, clock: Any, softcap: Any, sinks: Any, segments: Any, rope: Any,
-           q_positions: Any, k_positions: Any, kv_lengths: Any, return_lse: Any) -> Any:
-    """Return the keywords as the core takes them, or None where they must pass the checks first."""
-    plan = None
-    if rope is not None and type(q) is _ndarray and q.ndim:
-        plan = rope_plan(rope, q.shape[-1])
-        if plan and scale is None and rope.softmax_scale != 1 and q.shape[-1]:
-            scale = rope.softmax_scale / sqrt(q.shape[-1])
-    slopes, rates, q_clock, k_clock = alibi_slopes, decay_rate, None, clock
-    if clock is not None:
-        rates = 1.0 if rates is None else rates
-        q_clock, k_clock = _pair(clock, (None, clock))
-    elif slopes is None:                                            # without a clock a rate is a slope
-        slopes, rates = rates, None
-    left, right = window if type(window) is tuple and len(window) == 2 else (window, None)
-    left_open = type(window) is int
-    of_q, of_k = (None, None) if segments is None else _pair(segments, (segments, segments))
-    if ((plan is not None or rope is None) and (clock is not None or rates is None)
-            and (window is None or type(window) in (int, tuple))):
-        return (scale, causal, left, left_open, right, mask, bias, slopes, rates, q_clock, k_clock, softcap,
-                sinks, of_q, of_k, kv_lengths, plan, q_positions, k_positions, return_lse)
-    return None
-
-
-def _pair(value: Any, otherwise: tuple[Any, Any]) -> Any:
-    """Return a pair as it is, unless its first member is None, which the core would understand."""
-    return value if type(value) is tuple and len(value) == 2 and value[0] is not None else otherwise

@@ -7,11 +7,10 @@ from typing import Any
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from .. import _check, _core
-from .._keywords import explain_keywords
-from ._plain import run
+from ._plain import plain_first, run
 
 
-@explain_keywords
+@plain_first
 def decay_bias(q_positions: int | ArrayLike, k_positions: int | ArrayLike | None = None, *,
                rate: ArrayLike | None = None, half_life: ArrayLike | None = None,
                multiplier: ArrayLike | None = None,
@@ -103,16 +102,12 @@ def decay_bias(q_positions: int | ArrayLike, k_positions: int | ArrayLike | None
     >>> softmax(score * fade).round(3)                                    # damped logit: far keys win
     array([0.471, 0.465, 0.064])
     """
-    plain = _check.plain_rate(rate, half_life, multiplier, clock)
-    result = _core.bias(q_positions, k_positions, plain, clock, causal, dtype, out, num_threads)
-    if result is not NotImplemented:
-        return result
     arguments, target = _check.decay(q_positions, k_positions, rate, half_life, multiplier, clock, causal,
                                      dtype, out, num_threads)
     return target.deliver(run(_core.bias, arguments))
 
 
-@explain_keywords
+@plain_first
 def alibi_bias(q_positions: int | ArrayLike, k_positions: int | ArrayLike | None = None, *, slopes: ArrayLike,
                causal: bool = True, dtype: DTypeLike | None = None, out: NDArray[Any] | None = None,
                num_threads: int | None = None) -> NDArray[Any]:
@@ -166,8 +161,5 @@ def alibi_bias(q_positions: int | ArrayLike, k_positions: int | ArrayLike | None
     >>> pe.alibi_bias(16, slopes=pe.alibi_slopes(8)).shape
     (8, 16, 16)
     """
-    result = _core.bias(q_positions, k_positions, slopes, None, causal, dtype, out, num_threads)
-    if result is not NotImplemented:
-        return result
     arguments, target = _check.alibi(q_positions, k_positions, slopes, causal, dtype, out, num_threads)
     return target.deliver(run(_core.bias, arguments))

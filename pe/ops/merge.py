@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from numpy.typing import ArrayLike, NDArray
 
 from .. import _check, _core
-from .._keywords import explain_keywords
-from ._plain import run
+from ._plain import plain_first, run
 
 
-@explain_keywords
+@plain_first
 def merge_attention(outs: Sequence[ArrayLike] | ArrayLike, lses: Sequence[ArrayLike] | ArrayLike
                     ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Merge attention over disjoint sets of keys into attention over all of them.
@@ -63,5 +62,4 @@ def merge_attention(outs: Sequence[ArrayLike] | ArrayLike, lses: Sequence[ArrayL
     >>> bool(np.allclose(out, pe.attention(q, k, v)))
     True
     """
-    result = _core.merge_attention(outs, lses)
-    return run(_core.merge_attention, _check.merge(outs, lses)) if result is NotImplemented else result
+    return cast("tuple[NDArray[Any], NDArray[Any]]", run(_core.merge_attention, _check.merge(outs, lses)))

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import _check, _core
-from .._keywords import explain_keywords
 from ..rope import Rope
 from ..state import RetentionState
-from ._plain import rope_plan, run
-
-_ndarray = np.ndarray
+from ._plain import plain_first, run
 
 
-@explain_keywords
+@plain_first
 def retention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, rate: ArrayLike | None = None,
               multiplier: ArrayLike | None = None, clock: ArrayLike | None = None, rope: Rope | None = None,
               positions: ArrayLike | None = None, scale: float | None = None,
@@ -115,45 +111,9 @@ def retention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, rate: ArrayLike | Non
     >>> pe.retention(q, k, v, rate=rate, rope=pe.Rope(16)).shape
     (1, 8, 100, 16)
     """
-    result = _plain(q, k, v, _check.plain_rate(rate, None, multiplier, clock), clock, rope, positions, scale,
-                    state, return_state, out, num_threads)
-    if result is not NotImplemented:
-        return result
     arguments, target, after = _check.retention(q, k, v, rate, multiplier, clock, rope, positions, scale,
                                                 state, return_state, out, num_threads)
     result = run(_core.retention, arguments)
     if not return_state:
         return target.deliver(result)
     return target.deliver(result[0]), RetentionState(result[1], *after)
-
-
-def _plain(q, k, v, rate, clock, rope, positions, scale, state, return_state, out, num_threads):
-    """Retain rows of one batch of arrays; NotImplemented if anything is not plain.
-
-    Where they stand is told by counting, or by an array in a call that neither takes nor gives a state.
-    """
-    time, of = (positions, k) if clock is None else (clock, q)
-    if not (type(q) is type(k) is _ndarray and q.ndim > 1 and k.ndim > 1):
-        return NotImplemented
-    if time is not None:
-        alone = state is None and return_state is False and (clock is None or positions is None)
-        if not alone or type(time) is not _ndarray:
-            return NotImplemented
-        if time.ndim > 1 and (of.ndim < 3 or time.shape[-2] not in (1, of.shape[-3])):
-            return NotImplemented
-    S, position = None, -1
-    if state is not None:
-        S, position, reading = state if type(state) is RetentionState else (None, None, None)
-        if not (reading is None and type(position) is int and -2**53 < position < 2**53):
-            return NotImplemented
-    rows, start, plan, turned = q.shape[-2], position + 1.0, None, None
-    if rope is not None:
-        plan = rope_plan(rope, q.shape[-1])
-        if plan is None or len(plan[0]) > 1:
-            return NotImplemented
-        turned = None if time is positions is not None else (np.arange(start, start + rows),)
-    options = scale, rate, time, start, float(position), plan, turned, S, return_state
-    result = _core.retention(q, k, v, options, out, num_threads)
-    if result is NotImplemented or not return_state:
-        return result
-    return result[0], RetentionState(result[1], position + rows)

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import _check, _core
-from .._keywords import explain_keywords
-from ..rope import Rope, canonical_layout
-from ._plain import rope_plan, run
-
-_ndarray = np.ndarray
+from ..rope import Rope
+from ._plain import plain_first, run
 
 
-@explain_keywords
+@plain_first
 def apply_rope(x: ArrayLike, cos: ArrayLike | None = None, sin: ArrayLike | None = None, *,
                positions: ArrayLike | None = None, rope: Rope | None = None, freqs: ArrayLike | None = None,
                base: float | None = None, layout: str | None = None, rotary_dim: int | None = None,
@@ -102,26 +98,12 @@ def apply_rope(x: ArrayLike, cos: ArrayLike | None = None, sin: ArrayLike | None
     >>> bool(np.allclose(row, whole[:, :, 5:]))
     True
     """
-    if type(x) is _ndarray and x.ndim and rotary_dim is None:
-        result: Any = NotImplemented
-        if cos is sin is None:
-            plan = (_quick_plan(x.shape[-1], rope, base, layout) if freqs is None
-                    else _given_plan(x.shape[-1], freqs, layout) if rope is base is None else None)
-            if plan is not None:
-                points = (positions,) if freqs is not None or len(plan[0]) == 1 else positions
-                result = _core.apply_rope(x, points, plan, inverse, out, num_threads)
-        elif (positions is rope is base is freqs is None
-              and type(cos) is type(sin) is _ndarray and cos.shape == sin.shape):
-            half = int(canonical_layout(layout) == "half")
-            result = _core.apply_rope_tables(x, cos, sin, half, inverse, out, num_threads)
-        if result is not NotImplemented:
-            return result
     name, arguments, target = _check.apply_rope(x, cos, sin, positions, rope, freqs, base, layout, rotary_dim,
                                                 inverse, out, num_threads)
     return target.deliver(run(getattr(_core, name), arguments))
 
 
-@explain_keywords
+@plain_first
 def apply_rope_2d(x: ArrayLike, pos_x: ArrayLike, pos_y: ArrayLike, *, freqs: ArrayLike | None = None,
                   base: float | None = None, layout: str | None = None, inverse: bool = False,
                   out: NDArray[Any] | None = None, num_threads: int | None = None) -> NDArray[Any]:
@@ -173,46 +155,11 @@ def apply_rope_2d(x: ArrayLike, pos_x: ArrayLike, pos_y: ArrayLike, *, freqs: Ar
     >>> pe.apply_rope_2d(image, *pe.grid_positions(2, 3)).shape
     (6, 8)
     """
-    if type(x) is _ndarray and x.ndim and freqs is None:
-        plan = _quick_plan_2d(x.shape[-1], base, layout)
-        if plan is not None:
-            result = _core.apply_rope(x, (pos_x, pos_y), plan, inverse, out, num_threads)
-            if result is not NotImplemented:
-                return result
     arguments, target = _check.apply_rope_2d(x, pos_x, pos_y, freqs, base, layout, inverse, out, num_threads)
     return target.deliver(run(_core.apply_rope, arguments))
 
 
-def _quick_plan(width, rope, base, layout):
-    """Return the plan of a call that names a rope, or a base and a layout at most, or None for the checks."""
-    if rope is not None:
-        return rope_plan(rope, width) if base is layout is None else None
-    usual = (layout is None or type(layout) is str) and (base is None or type(base) in (int, float))
-    return _check.plan_1d(width, base, layout, None) if usual and width and width % 2 == 0 else None
-
-
-def _given_plan(width, freqs, layout):
-    """Return the plan of frequencies that fit and do not rise, or None for the checks."""
-    listed = type(freqs) is list and freqs and type(freqs[0]) is type(freqs[-1]) is float
-    numbers = listed or (type(freqs) is _ndarray and freqs.dtype == np.float64 and freqs.ndim == 1)
-    if not (numbers and 0 < 2 * len(freqs) <= width and freqs[0] >= freqs[-1] and _is_usual(layout)):
-        return None
-    return freqs, int(layout == "half"), 1, 1.0, 0
-
-
-def _quick_plan_2d(width, base, layout):
-    """Return the plan of a call that names a base and a layout at most, or None for the checks."""
-    usual = _is_usual(layout) and (base is None or (type(base) is float and 1 <= base < 1e30))
-    fits = usual and width and width % 4 == 0
-    return _check.plan_2d(width, 10000.0 if base is None else base, layout or "interleaved") if fits else None
-
-
-def _is_usual(layout):
-    """Say whether a layout goes by one of its two names; aliases and what is none go through the checks."""
-    return layout is None or (type(layout) is str and layout in ("interleaved", "half"))
-
-
-@explain_keywords
+@plain_first
 def apply_rope_nd(x: ArrayLike, positions: ArrayLike, freqs: ArrayLike, *, layout: str | None = None,
                   rate: ArrayLike | None = None, inverse: bool = False, out: NDArray[Any] | None = None,
                   num_threads: int | None = None) -> NDArray[Any]:
@@ -288,15 +235,9 @@ def apply_rope_nd(x: ArrayLike, positions: ArrayLike, freqs: ArrayLike, *, layou
     >>> round(float(np.exp(-0.3) * np.cos(3)), 6)
     -0.733404
     """
-    if (type(x) is type(positions) is type(freqs) is _ndarray and x.ndim and positions.ndim > 1
-            and freqs.ndim > 1 and len(freqs) == positions.shape[-1] and _is_usual(layout)):
-        plan: Any = freqs, int(layout == "half"), 1, 1.0, 0
-        points: Any = positions
-        if rate is not None:
-            plan, points = (*plan, rate), tuple(positions[..., axis] for axis in range(len(freqs)))
-        if rate is None or _check.stays_normal(rate, points, x.dtype):
-            result = _core.apply_rope(x, positions, plan, inverse, out, num_threads)
-            if result is not NotImplemented:
-                return result
     arguments, target = _check.apply_rope_nd(x, positions, freqs, layout, rate, inverse, out, num_threads)
     return target.deliver(run(_core.apply_rope, arguments))
+
+
+# A rope turns rows the same way; its class is there before the ops are.
+Rope.apply = plain_first(Rope.apply)  # type: ignore[method-assign]

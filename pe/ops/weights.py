@@ -7,13 +7,11 @@ from typing import Any, cast
 from numpy.typing import ArrayLike, NDArray
 
 from .. import _check, _core
-from .._keywords import explain_keywords
 from ..rope import Rope
-from ._plain import run
-from .attend import packed
+from ._plain import plain_first, run
 
 
-@explain_keywords
+@plain_first
 def attention_weights(q: ArrayLike, k: ArrayLike, *, scale: float | None = None, causal: bool = False,
                       window: int | tuple[float | None, float | None] | None = None,
                       mask: ArrayLike | None = None, bias: ArrayLike | None = None,
@@ -77,12 +75,6 @@ q_positions, k_positions, kv_lengths
            [-0.5,  0. , -inf],
            [-1. , -0.5,  0. ]])
     """
-    options = packed(q, scale, causal, window, mask, bias, alibi_slopes, decay_rate, clock, softcap, sinks,
-                     segments, rope, q_positions, k_positions, kv_lengths, False)
-    if options is not None:
-        result = _core.attention_weights(q, k, options, stage)
-        if result is not NotImplemented:
-            return cast("NDArray[Any]", result)
     arguments = _check.attention_weights(q, k, stage, scale, causal, window, mask, bias, alibi_slopes,
                                          decay_rate, clock, softcap, sinks, segments, rope, q_positions,
                                          k_positions, kv_lengths)

@@ -211,7 +211,6 @@ class Rope(Description):
             positions = np.arange(integer("positions", positions, 0))
         return self._tables("positions", positions)
 
-    @explain_keywords
     def apply(self, x: ArrayLike, positions: ArrayLike, *, inverse: bool = False,
               out: Any = None, num_threads: int | None = None) -> np.ndarray:
         """Turn x (..., T, dim) to its positions: ``pe.apply_rope(x, positions=positions, rope=self)``.
