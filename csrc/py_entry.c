@@ -75,6 +75,18 @@ static PyObject *call(PyObject *self, PyObject *args, PyObject *keywords) {
     return PyObject_Call(op->function, args, keywords);
 }
 
+/* The row of the table for a function of this name and parameters, or -1. */
+static int entry_of(PyObject *function, PyObject *names, PyObject *defaults, Py_ssize_t places) {
+    PyObject *name = PyObject_GetAttrString(function, "__qualname__");
+    const Py_ssize_t count = PyTuple_Size(names);
+    bool fits = name && PyUnicode_Check(name) && PyTuple_Size(defaults) == count && places >= 0 && places <= count;
+    for (Py_ssize_t i = 0; i < count; i++) fits = fits && PyUnicode_Check(PyTuple_GetItem(names, i));
+    int row = fits ? 0 : ENTRIES;
+    while (row < ENTRIES && PyUnicode_CompareWithASCIIString(name, entries[row].name) != 0) row++;
+    Py_XDECREF(name);
+    return row < ENTRIES && count == entries[row].slots ? row : -1;
+}
+
 /* Op(function, names, defaults, places, python): Ellipsis stands for no default */
 static PyObject *make(PyTypeObject *type, PyObject *args, PyObject *keywords) {
     PyObject *function, *names, *defaults, *python;
@@ -83,27 +95,23 @@ static PyObject *make(PyTypeObject *type, PyObject *args, PyObject *keywords) {
     if (keywords && PyDict_Size(keywords)) return PyErr_Format(PyExc_TypeError, "Op takes no keywords");
     if (!PyArg_ParseTuple(args, "OO!O!nO!", &function, &PyTuple_Type, &names, &PyTuple_Type, &defaults, &places,
                           &PyTuple_Type, &python) ||
-        !PyArg_ParseTuple(python, "OOOOOOO", &p.rope, &p.description, &p.layouts, &p.plan_1d, &p.plan_2d, &p.rate_of,
-                          &p.state))
+        !PyArg_ParseTuple(python, "OOO!OOOO", &p.rope, &p.description, &PyDict_Type, &p.layouts, &p.plan_1d,
+                          &p.plan_2d, &p.rate_of, &p.state))
         return NULL;
-    PyObject *name = PyObject_GetAttrString(function, "__qualname__");
-    if (!name) return NULL;
-    int known = 0;
-    while (known < ENTRIES && PyUnicode_CompareWithASCIIString(name, entries[known].name) != 0) known++;
-    Py_DECREF(name);
-    const Py_ssize_t count = PyTuple_Size(names);
-    if (known == ENTRIES || count != entries[known].slots || PyTuple_Size(defaults) != count || places < 0 ||
-        places > count)
-        return PyErr_Format(PyExc_ValueError, "%R has no entry that takes %R", function, names);
+    const int row = entry_of(function, names, defaults, places);
+    if (row < 0) {
+        if (!PyErr_Occurred()) PyErr_Format(PyExc_ValueError, "%R has no entry that takes %R", function, names);
+        return NULL;
+    }
     allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
     op_t *op = (op_t *)alloc(type, 0);
     if (!op) return NULL;
     op->given = Py_NewRef(args);
     op->function = function;
-    op->entry = entries[known].entry;
+    op->entry = entries[row].entry;
     op->python = p;
-    op->count = count, op->places = places;
-    for (Py_ssize_t i = 0; i < count; i++) {
+    op->count = entries[row].slots, op->places = places;
+    for (Py_ssize_t i = 0; i < op->count; i++) {
         op->names[i] = PyTuple_GetItem(names, i);
         op->defaults[i] = PyTuple_GetItem(defaults, i);
         if (op->defaults[i] == Py_Ellipsis) op->defaults[i] = NULL;
@@ -129,7 +137,7 @@ static void destroy(PyObject *self) {
     Py_DECREF(type);
 }
 
-/* Attributes alone. What it calls is as much a part of it as its code, and a cycle through that ends at the function. */
+/* Attributes alone. What it calls is as much a part of it as its code; a cycle through that ends at the function. */
 static int clear(PyObject *self) {
     Py_CLEAR(((op_t *)self)->attributes);
     return 0;

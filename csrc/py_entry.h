@@ -9,8 +9,8 @@ typedef struct {
     PyObject *rope;        /* the class pe.Rope */
     PyObject *description; /* of a rope: (_plan, dim, softmax_scale) */
     PyObject *layouts;     /* {name or alias: "interleaved" or "half"} */
-    PyObject *plan_1d;     /* (D, base, layout) -> plan of a geometric encoding, remembered */
-    PyObject *plan_2d;     /* the same for two axes */
+    PyObject *plan_1d;     /* (D, base, layout, rotary_dim) -> plan of a geometric encoding, remembered */
+    PyObject *plan_2d;     /* (D, base, layout) -> the same for two axes */
     PyObject *rate_of;     /* (half_life, multiplier) -> rate, or None */
     PyObject *state;       /* the class pe.RetentionState */
 } pe_python;

@@ -178,12 +178,14 @@ static bool read_layout(PyObject *o, const pe_python *python, pe_plan *plan) {
     return name;
 }
 
-/* The remembered plan of a geometric encoding; NULL, perhaps with an exception, where it has none. */
-static PyObject *geometric_plan(PyObject *plan_of, ptrdiff_t width, PyObject *base, PyObject *layout) {
+/* The remembered plan of a geometric encoding, rotary_dim being NULL where it takes none; NULL, perhaps with an
+ * exception, where there is no such plan. */
+static PyObject *geometric_plan(PyObject *plan_of, ptrdiff_t width, PyObject *base, PyObject *layout,
+                                PyObject *rotary_dim) {
     if (base != Py_None && !PyFloat_CheckExact(base) && !PyLong_CheckExact(base)) return NULL;
     if (width == 0 || (layout != Py_None && !PyUnicode_CheckExact(layout))) return NULL;
     PyObject *of = PyLong_FromSsize_t(width);
-    PyObject *plan = of ? PyObject_CallFunctionObjArgs(plan_of, of, base, layout, NULL) : NULL;
+    PyObject *plan = of ? PyObject_CallFunctionObjArgs(plan_of, of, base, layout, rotary_dim, NULL) : NULL;
     Py_XDECREF(of);
     return plan;
 }
@@ -218,17 +220,18 @@ enum { X, COS, SIN, POSITIONS, ROPE, FREQS, BASE, LAYOUT, ROTARY_DIM, INVERSE, O
 
 PyObject *pe_enter_apply_rope(PyObject *const *s, const pe_python *python) {
     pe_rope_params p;
-    if (!is_array(s[X], 1) || s[ROTARY_DIM] != Py_None || !begin(s[INVERSE], s[THREADS], &p))
-        return pe_not_plain();
+    if (!is_array(s[X], 1) || !begin(s[INVERSE], s[THREADS], &p)) return pe_not_plain();
     const bool described = s[ROPE] != Py_None, listed = s[FREQS] != Py_None, based = s[BASE] != Py_None;
+    const bool part = s[ROTARY_DIM] != Py_None;
     if (s[COS] != Py_None || s[SIN] != Py_None) {
-        if (s[POSITIONS] != Py_None || described || listed || based || !have_one_shape(s[COS], s[SIN]) ||
+        if (s[POSITIONS] != Py_None || described || listed || based || part || !have_one_shape(s[COS], s[SIN]) ||
             !read_layout(s[LAYOUT], python, &p.plan))
             return pe_not_plain();
         return turn_by_tables(s[X], s + COS, s[OUT], &p);
     }
     const ptrdiff_t width = axis_size(s[X], axis_count(s[X]) - 1);
     if (described + listed + based > 1 || (described && s[LAYOUT] != Py_None)) return pe_not_plain();
+    if (part && (described || listed || !PyLong_CheckExact(s[ROTARY_DIM]))) return pe_not_plain();
     if (listed) {
         const bool known = read_layout(s[LAYOUT], python, &p.plan);
         return known ? turn_by_freqs(s[X], s[FREQS], s + POSITIONS, s[OUT], &p) : pe_not_plain();
@@ -236,7 +239,8 @@ PyObject *pe_enter_apply_rope(PyObject *const *s, const pe_python *python) {
     double unused;
     PyObject *plan = NULL;
     if (described) plan = pe_plan_of(s[ROPE], width, python, &unused);
-    else if (width % 2 == 0) plan = geometric_plan(python->plan_1d, width, s[BASE], s[LAYOUT]);
+    else if (part || width % 2 == 0)
+        plan = geometric_plan(python->plan_1d, width, s[BASE], s[LAYOUT], s[ROTARY_DIM]);
     return turn_by_plan(s[X], plan, s + POSITIONS, 1, s[OUT], &p);
 }
 
@@ -253,7 +257,7 @@ PyObject *pe_enter_apply_rope_2d(PyObject *const *s, const pe_python *python) {
     pe_rope_params p;
     if (!is_array(s[0], 1) || s[3] != Py_None || !begin(s[6], s[8], &p)) return pe_not_plain();
     const ptrdiff_t width = axis_size(s[0], axis_count(s[0]) - 1);
-    PyObject *plan = width % 4 ? NULL : geometric_plan(python->plan_2d, width, s[4], s[5]);
+    PyObject *plan = width % 4 ? NULL : geometric_plan(python->plan_2d, width, s[4], s[5], NULL);
     return turn_by_plan(s[0], plan, s + 1, 2, s[7], &p);
 }
 

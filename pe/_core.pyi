@@ -1,5 +1,5 @@
 from collections.abc import Callable
-from typing import Any
+from typing import Any, final
 
 from numpy.typing import NDArray
 
@@ -7,6 +7,7 @@ _Array = NDArray[Any]
 # freqs, half, blocks, amplitude, offset, and where planes fade, their rate
 _Plan = tuple[_Array, int, int, float, int] | tuple[_Array, int, int, float, int, _Array]
 
+@final
 class Op:
     def __new__(
         cls, function: Callable[..., Any], names: tuple[str, ...], defaults: tuple[object, ...], places: int,

@@ -31,7 +31,7 @@ PLAIN = {
                    lambda f: f(X, COS, SIN, layout="neox", out=OUT, num_threads=1),
                    lambda f: f(X, positions=P), lambda f: f(X, positions=[0, 1, 2, 3, 4], base=500.0),
                    lambda f: f(X, positions=P, base=100, layout="half"),
-                   lambda f: f(X, positions=P, rope=ROPE),
+                   lambda f: f(X, positions=P, rope=ROPE), lambda f: f(X, positions=P, rotary_dim=4),
                    lambda f: f(X, positions=POINTS, rope=AXES), lambda f: f(X, positions=P, freqs=FREQS[0]),
                    lambda f: f(X, positions=P, freqs=[1.0, 0.5], layout="rotate_half")],
     "Rope.apply": [lambda f: f(ROPE, X, P), lambda f: f(ROPE, X, P, inverse=True, out=OUT),
@@ -131,7 +131,10 @@ def test_the_softmax_scale_of_a_rope_is_the_default():
 # Arguments
 
 
-def of_merge(function, names=("outs", "lses"), defaults=(..., ...), places=2, python=(None,) * 7):
+NOTHING = (None, None, {}, None, None, None, None)
+
+
+def of_merge(function, names=("outs", "lses"), defaults=(..., ...), places=2, python=NOTHING):
     """An Op with the entry of merge_attention, which takes nothing here, and another function behind it."""
     function.__qualname__ = "merge_attention"
     return _core.Op(function, names, defaults, places, python)
@@ -158,15 +161,16 @@ def test_keywords_are_names_not_objects():
 
 
 @pytest.mark.parametrize("arguments", [
-    (print, ("outs", "lses"), (..., ...), 2, (None,) * 7), (len, (), (), 0, (None,) * 7), ()])
+    (print, ("outs", "lses"), (..., ...), 2, NOTHING), (len, (), (), 0, NOTHING), (3, (), (), 0, NOTHING),
+    ()])
 def test_what_has_no_entry_is_no_op(arguments):
-    with pytest.raises((TypeError, ValueError)):
+    with pytest.raises((TypeError, ValueError, AttributeError)):
         _core.Op(*arguments)
 
 
 @pytest.mark.parametrize("change", [
     {"names": ("outs",)}, {"defaults": (...,)}, {"places": 3}, {"places": -1}, {"python": ()},
-    {"names": "ab"}])
+    {"names": "ab"}, {"names": (1, 2)}, {"python": (None,) * 7}])
 def test_a_signature_other_than_the_entry_has_is_refused(change):
     with pytest.raises((TypeError, ValueError)):
         of_merge(lambda: None, **change)

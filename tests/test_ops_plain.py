@@ -73,6 +73,10 @@ THREADS = [1, None, 2, 0, True, 2**40]
 COUNTS = [N, M, 0, -1, True, np.int64(N), 2**60]
 Q, K, V = normal(1, H, M, D), normal(1, H, N, D), normal(1, H, N, 3)
 ROWS = normal(1, H, N, D)
+TABLES = [normal(N, 2, dtype=float), normal(N, 2), normal(1, H, N, 2), normal(1, 1, 1, 2), normal(N, D),
+          normal(N, 1), normal(N + 1, 2), normal(1, 2), normal(2), normal(N, 4)[:, ::2],
+          normal(N, 2, dtype=np.float16), normal(N, 2).tolist(), np.ones((N, 2), int), np.array(1.0), "no",
+          None]
 
 
 def out_of(*shape):
@@ -119,6 +123,7 @@ CALLS = {
     "apply_rope": (([ROWS, ROWS.astype(BF16), ROWS[0], ROWS[..., :3], ROWS[0, 0, 0]],), {
         "positions": [np.arange(2 * N).reshape(N, 2), *POINTS], "rope": ROPES,
         "layout": ["half", "neox", "no", 1, None], "base": [*NUMBERS, 500.0], "inverse": FLAGS,
+        "rotary_dim": [2, 4, 0, 1, 3, 6, -2, 2**70, True, 2.0, np.int64(2), None],
         "freqs": [np.array([1.0, 0.1]), np.array([0.5]), np.array([0.5, 0.5]), np.array([0.1, 1.0]),
                   np.array([1.0, 0.1], np.float32), np.array([1.0, NAN]), np.array([NAN, 1.0]), np.array([]),
                   np.array([np.inf, 1.0]), np.ones(3), np.ones((2, 2)), np.array([1, 0]), np.array([1j, 1]),
@@ -126,6 +131,16 @@ CALLS = {
                   [NAN, 1.0], [np.float64(1), np.float32(0.1)], [1.0, "1", 0.5], [[1.0, 0.1]], [1.0] * 3, [],
                   (1.0, 0.1), 1.0, "1"],
         "out": out_of(1, H, N, D), "num_threads": THREADS}),
+    "apply_rope with tables": (([ROWS, ROWS.astype(BF16), ROWS[0], ROWS[..., :3], ROWS[0, 0, 0]], TABLES,
+                                [TABLES[0] - 1, *TABLES]), {
+        "layout": ["half", "neox", "no", 1, None], "rotary_dim": [4, 2, 6], "inverse": FLAGS,
+        "positions": [np.arange(N), None], "rope": ROPES, "freqs": [[1.0, 0.1], None], "base": [500.0, None],
+        "out": out_of(1, H, N, D), "num_threads": THREADS}),
+    "apply_rope_2d": (([ROWS, ROWS.astype(float), ROWS[0], ROWS[..., :3], ROWS[0, 0, 0], ROWS[..., :0]],
+                       [np.arange(N), *POINTS], [np.arange(N) / 2, *POINTS]), {
+        "freqs": [[0.5], np.array([[1.0], [0.5]]), np.ones(2)], "base": [*NUMBERS, 100.0, 1e31, 10**400],
+        "layout": ["half", "split", "no", 1, None], "inverse": FLAGS, "out": out_of(1, H, N, D),
+        "num_threads": THREADS}),
     "apply_rope_nd": (([ROWS, ROWS.astype(float), ROWS[0], ROWS[0, 0, 0]],
                        [np.arange(2 * N).reshape(N, 2), np.arange(2 * N).reshape(1, 1, N, 2) / 2,
                         np.arange(N)[:, None], np.full((N, 2), NAN), np.full((1, 2), 3),
@@ -168,13 +183,15 @@ CALLS |= {
 @pytest.mark.parametrize("name", CALLS)
 def test_both_paths_agree(monkeypatch, name, seed):
     """Random calls, most with a word or two, good and bad; those that try no plain path say nothing."""
-    rng, op = np.random.default_rng(seed), getattr(pe, name)
+    rng, op = np.random.default_rng(seed), getattr(pe, name.split()[0])
     places, words = CALLS[name]
     taken = refused = 0
     for _ in range(1000):
         arguments = [choices[rng.integers(2) * rng.integers(len(choices))] for choices in places]
         chosen = [word for word in words if rng.random() < 2 / len(words)]
         keywords = {word: words[word][rng.integers(len(words[word]))] for word in chosen}
+        if name == "apply_rope":
+            keywords.setdefault("positions", np.arange(N))
         plain = outcome(op, arguments, keywords)
         if isinstance(op, _core.Op):
             checked = outcome(op.__wrapped__, arguments, keywords)

@@ -18,7 +18,7 @@ FORMS = ("apply_rope(x, cos, sin) with tables such as build_rope_cache(T, D), or
 
 
 @lru_cache(maxsize=256)
-def plan_1d(dim, base, layout, rotary_dim=None):
+def plan_1d(dim, base, layout, rotary_dim):
     """Return the plan of a geometric encoding: most calls of a program share a few."""
     return Rope(dim, 10000.0 if base is None else base, layout=layout, rotary_dim=rotary_dim)._plan
 
