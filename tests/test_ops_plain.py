@@ -109,7 +109,7 @@ CALLS = {
         "q_positions": [np.arange(M), np.arange(2 * M).reshape(M, 2), np.arange(M) / 2, *POINTS],
         "k_positions": [np.arange(2 * N).reshape(N, 2), *POINTS],
         "kv_lengths": [N, 2, 0, -1, N + 1, np.int64(3), np.array([2]), np.array([2], np.int32), [2],
-                       np.array(2), True, 2.0, np.timedelta64(2)],
+                       np.array(2), True, 2.0, np.timedelta64(2, "s")],
         "return_lse": FLAGS, "out": out_of(1, H, M, 3), "num_threads": THREADS}),
     "retention": (([ROWS, ROWS.astype(BF16), ROWS[0], normal(N, D), normal(1, 2 * H, N, D)], [ROWS, ROWS[0]],
                    [ROWS[..., :3], ROWS[0]]), {
