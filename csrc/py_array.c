@@ -108,6 +108,13 @@ PyObject *pe_new_like(PyObject *like, int ndim, const ptrdiff_t *shape) {
     return PyArray_Empty(ndim, dims, d, 0);
 }
 
+PyObject *pe_count_from(double first, ptrdiff_t n) {
+    PyObject *array = PyArray_SimpleNew(1, (npy_intp[]){(npy_intp)n}, NPY_DOUBLE);
+    double *at = array ? PyArray_DATA(as_array(array)) : NULL;
+    for (ptrdiff_t i = 0; at && i < n; i++) at[i] = first + (double)i;
+    return array;
+}
+
 /* over the first n axes, from the element at `row` on */
 static double farthest_on(PyObject *o, int n, const char *row, bool rising) {
     const int dtype = pe_array_dtype(o);

@@ -35,6 +35,9 @@ bool pe_is_output(PyObject *o, pe_dtype dtype, int ndim, const ptrdiff_t *shape)
 /* A new C-order array of like's dtype. */
 PyObject *pe_new_like(PyObject *like, int ndim, const ptrdiff_t *shape);
 
+/* first, first + 1, ... as float64: NumPy's own arange would ask Python for two numbers. */
+PyObject *pe_count_from(double first, ptrdiff_t n);
+
 /* The size of the largest position in a float64 or int64 array; infinity for anything else, where an element is not
  * finite or beyond 2^53, and, if they must be rising, where one lies below the one before it on the last axis. */
 double pe_farthest(PyObject *o, bool rising);

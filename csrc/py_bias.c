@@ -23,7 +23,7 @@ static bool is_row(PyObject *o) {
 }
 
 static PyObject *range(Py_ssize_t first, Py_ssize_t end) {
-    return PyArray_Arange((double)first, (double)end, 1, NPY_DOUBLE);
+    return pe_count_from((double)first, first < end ? end - first : 0);
 }
 
 /* Counts or positions: with a count of keys the queries are the last of these, without keys they are the keys. */
@@ -53,7 +53,8 @@ static bool read_clocks(PyObject *clock, PyObject **arrays) {
 static bool read_slopes(PyObject *o, int *type, PyObject **arrays) {
     const int dtype = pe_array_dtype(o);
     *type = dtype == PE_F32 ? NPY_FLOAT : NPY_DOUBLE;
-    if (PyFloat_Check(o) || PyLong_CheckExact(o) || dtype == PE_F32 || dtype == PE_F64)
+    if (dtype == PE_F64 && PyArray_IS_C_CONTIGUOUS(as_array(o))) arrays[SLOPES] = Py_NewRef(o);
+    else if (PyFloat_Check(o) || PyLong_CheckExact(o) || dtype == PE_F32 || dtype == PE_F64)
         arrays[SLOPES] = PyArray_FROM_OTF(o, NPY_DOUBLE, NPY_ARRAY_C_CONTIGUOUS);
     else if (PyList_CheckExact(o)) arrays[SLOPES] = pe_from_list(o, NPY_DOUBLE);
     if (!arrays[SLOPES] || !PyArray_CheckExact(arrays[SLOPES])) return false;

@@ -218,7 +218,7 @@ static PyObject *with_state(PyObject *both, long long position, const pe_python 
 }
 
 static PyObject *counted(ptrdiff_t rows, double start) {
-    PyObject *array = PyArray_Arange(start, start + (double)rows, 1, NPY_DOUBLE);
+    PyObject *array = pe_count_from(start, rows);
     PyObject *one = array ? PyTuple_Pack(1, array) : NULL;
     Py_XDECREF(array);
     return one;
