@@ -261,14 +261,15 @@ PyObject *pe_enter_apply_rope_2d(PyObject *const *s, const pe_python *python) {
     return turn_by_plan(s[0], plan, s + 1, 2, s[7], &p);
 }
 
-/* |sum_a rate[a, l] * position[a]| is at most this, for positions of at most these sizes. */
+/* |sum_a rate[a, l] * position[a]| is at most this, for positions of at most these sizes; infinity where one is NaN. */
 static double reach(PyObject *rate, int axes, const double *farthest) {
     double most = 0;
     for (ptrdiff_t l = 0, planes = axis_size(rate, 1); l < planes; l++) {
         double sum = 0;
         for (int i = 0; i < axes; i++)
             sum += fabs(pe_double_at(PyArray_BYTES(as_array(rate)), i * planes + l)) * farthest[i];
-        if (!(sum <= most)) most = sum; /* NaN too */
+        if (isnan(sum)) return INFINITY;
+        if (sum > most) most = sum;
     }
     return most;
 }

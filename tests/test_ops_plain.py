@@ -149,7 +149,7 @@ CALLS = {
                         normal(2, 2), np.full((2, 2), NAN), np.ones((2, 3))]), {
         "rate": [np.full((2, 2), 0.1), np.full((1, 2), -0.1), np.full((2, 2), 60.0), np.full((2, 2), NAN),
                  np.full((2, 2), np.inf), [[1.0, 0.0], [0.0, 1.0]], np.zeros(2),
-                 np.array([[60.0] * 2, [-60.0] * 2])],
+                 np.array([[60.0] * 2, [-60.0] * 2]), np.array([[NAN, 0.1], [0.1, 0.1]])],
         "layout": ["half", "neox", None], "inverse": FLAGS, "out": out_of(1, H, N, D),
         "num_threads": THREADS}),
     "merge_attention": (([[Q, Q], (Q, Q + 1, Q), np.stack([Q, Q]), [Q, Q.astype(np.float16)], [Q], [],

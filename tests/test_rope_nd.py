@@ -158,6 +158,14 @@ def test_scores_depend_on_the_gap_along_every_axis():
     assert abs(moved - want) > 0.01
 
 
+@pytest.mark.parametrize("plane", range(3))
+def test_a_rate_that_is_no_number_is_found_in_any_plane(plane):
+    rate = np.full((2, 3), 0.1)
+    rate[1, plane] = np.nan
+    with pytest.raises(ValueError, match="rate has nan; expected finite numbers"):
+        pe.apply_rope_nd(np.ones((2, 6)), np.ones((2, 2)), np.ones((2, 3)), rate=rate)
+
+
 def test_xpos():
     """Queries fade by +rate and keys by -rate: e^(-rate u) cos(w u) between equal vectors."""
     w, rate = np.array([[1.0, 0.5]]), np.array([0.25, 0.0])

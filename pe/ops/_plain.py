@@ -18,6 +18,8 @@ _Op = TypeVar("_Op", bound=Callable[..., Any])
 _PYTHON = (Rope, operator.attrgetter("_plan", "dim", "softmax_scale"), LAYOUTS, _check.plan_1d,
            _check.plan_2d, _check.rate_of, RetentionState)
 
+_SHOWN = ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__")
+
 
 def plain_first(op: _Op) -> _Op:
     """Decorate an op so that its entry in C takes a plain call, and the function hears of the others alone.
@@ -30,7 +32,7 @@ def plain_first(op: _Op) -> _Op:
         checked, tuple(each.name for each in parameters),
         tuple(... if each.default is each.empty else each.default for each in parameters),
         sum(each.kind is each.POSITIONAL_OR_KEYWORD for each in parameters), _PYTHON)
-    return cast(_Op, functools.update_wrapper(entry, checked))
+    return cast(_Op, functools.update_wrapper(entry, checked, _SHOWN))
 
 
 def run(kernel: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
