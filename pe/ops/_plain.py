@@ -17,7 +17,7 @@ _Op = TypeVar("_Op", bound=Callable[..., Any])
 # What an entry asks Python for, in the order of `pe_python` in csrc/py_entry.h.
 _PYTHON = (Rope, operator.attrgetter("_plan", "dim", "softmax_scale"), LAYOUTS, _check.plan_1d,
            _check.plan_2d, _check.rate_of, RetentionState)
-
+# Not functools' own choice, which in later Pythons leaves annotations to an attribute that functions have.
 _SHOWN = ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__")
 
 
