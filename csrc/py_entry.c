@@ -5,9 +5,17 @@
 #include "py_entry.h"
 
 #include <stddef.h>
+#include <stdint.h>
 #include <structmember.h>
 
 #define MOST_SLOTS 24
+
+/* PEP 590. Python 3.11 reads the flag and the member as every later one does, but its limited headers do not name them,
+ * which those of 3.12 do. Without it each keyword of a call would be put into a dict first. */
+#ifndef Py_TPFLAGS_HAVE_VECTORCALL
+#define Py_TPFLAGS_HAVE_VECTORCALL (1UL << 11)
+#endif
+typedef PyObject *vector_call(PyObject *self, PyObject *const *args, size_t given, PyObject *names);
 
 static const struct {
     const char *name;
@@ -29,6 +37,7 @@ enum { ENTRIES = sizeof entries / sizeof *entries };
 
 typedef struct {
     PyObject_HEAD
+    vector_call *call;
     PyObject *given; /* what it was made of, a tuple that keeps the rest alive */
     PyObject *function;
     pe_entry *entry;
@@ -47,32 +56,50 @@ static Py_ssize_t slot_of(const op_t *op, PyObject *name) {
     return -1;
 }
 
-/* false for a call that Python refuses: a keyword unknown or given twice, too many by place, an argument missing */
-static bool spread(const op_t *op, PyObject *args, PyObject *keywords, PyObject **slots) {
-    const Py_ssize_t given = PyTuple_Size(args);
+/* Values by place and, after them, by name; false for a call that Python refuses: a keyword unknown or given twice, too
+ * many by place, an argument missing. */
+static bool spread(const op_t *op, PyObject *const *args, Py_ssize_t given, PyObject *names, PyObject **slots) {
     if (given > op->places) return false;
-    for (Py_ssize_t i = 0; i < given; i++) slots[i] = PyTuple_GetItem(args, i);
+    for (Py_ssize_t i = 0; i < given; i++) slots[i] = args[i];
     for (Py_ssize_t i = given; i < op->count; i++) slots[i] = op->defaults[i];
-    PyObject *name, *value;
-    for (Py_ssize_t at = 0; keywords && PyDict_Next(keywords, &at, &name, &value);) {
-        const Py_ssize_t i = slot_of(op, name);
+    for (Py_ssize_t j = 0, named = names ? PyTuple_Size(names) : 0; j < named; j++) {
+        const Py_ssize_t i = slot_of(op, PyTuple_GetItem(names, j));
         if (i < given) return false;
-        slots[i] = value;
+        slots[i] = args[given + j];
     }
     for (Py_ssize_t i = given; i < op->count; i++)
         if (!slots[i]) return false;
     return true;
 }
 
-static PyObject *call(PyObject *self, PyObject *args, PyObject *keywords) {
+/* Python's own ways to call an object all end in `call`; what asks the type for its __call__ has the function. */
+static PyObject *call_function(PyObject *self, PyObject *args, PyObject *keywords) {
+    return PyObject_Call(((op_t *)self)->function, args, keywords);
+}
+
+/* the same for values in a row */
+static PyObject *call_with(PyObject *self, PyObject *const *args, Py_ssize_t given, PyObject *names) {
+    PyObject *places = PyTuple_New(given), *keywords = names ? PyDict_New() : NULL, *result = NULL;
+    bool made = places && (keywords || !names);
+    for (Py_ssize_t i = 0; made && i < given; i++) made = PyTuple_SetItem(places, i, Py_NewRef(args[i])) == 0;
+    for (Py_ssize_t j = 0; made && names && j < PyTuple_Size(names); j++)
+        made = PyDict_SetItem(keywords, PyTuple_GetItem(names, j), args[given + j]) == 0;
+    if (made) result = call_function(self, places, keywords);
+    Py_XDECREF(places);
+    Py_XDECREF(keywords);
+    return result;
+}
+
+static PyObject *call(PyObject *self, PyObject *const *args, size_t flagged, PyObject *names) {
     const op_t *op = (op_t *)self;
+    const Py_ssize_t given = (Py_ssize_t)(flagged & (SIZE_MAX >> 1)); /* the highest bit is the caller's own */
     PyObject *slots[MOST_SLOTS];
-    if (spread(op, args, keywords, slots)) {
+    if (spread(op, args, given, names, slots)) {
         PyObject *result = op->entry(slots, &op->python);
         if (result != Py_NotImplemented) return result;
         Py_DECREF(result);
     }
-    return PyObject_Call(op->function, args, keywords);
+    return call_with(self, args, given, names);
 }
 
 /* The row of the table for a function of this name and parameters, or -1. */
@@ -106,6 +133,7 @@ static PyObject *make(PyTypeObject *type, PyObject *args, PyObject *keywords) {
     allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
     op_t *op = (op_t *)alloc(type, 0);
     if (!op) return NULL;
+    op->call = call;
     op->given = Py_NewRef(args);
     op->function = function;
     op->entry = entries[row].entry;
@@ -167,20 +195,24 @@ static PyMethodDef methods[] = {{"__reduce__", reduce, METH_NOARGS, NULL}, {NULL
 static PyGetSetDef attributes[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
                                    {NULL, NULL, NULL, NULL, NULL}};
 static PyMemberDef members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(op_t, call), READONLY, NULL},
     {"__dictoffset__", T_PYSSIZET, offsetof(op_t, attributes), READONLY, NULL},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(op_t, weak_references), READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 static PyType_Slot slots_of_type[] = {
-    {Py_tp_new, (void *)make},          {Py_tp_call, (void *)call},       {Py_tp_descr_get, (void *)bind},
-    {Py_tp_repr, (void *)show},         {Py_tp_dealloc, (void *)destroy}, {Py_tp_traverse, (void *)traverse},
-    {Py_tp_clear, (void *)clear},       {Py_tp_methods, methods},         {Py_tp_getset, attributes},
-    {Py_tp_members, members},           {0, NULL},
+    {Py_tp_new, (void *)make},          {Py_tp_call, (void *)call_function},
+    {Py_tp_descr_get, (void *)bind},    {Py_tp_repr, (void *)show},
+    {Py_tp_dealloc, (void *)destroy},   {Py_tp_traverse, (void *)traverse},
+    {Py_tp_clear, (void *)clear},       {Py_tp_methods, methods},
+    {Py_tp_getset, attributes},         {Py_tp_members, members},
+    {0, NULL},
 };
 static PyType_Spec spec = {
     .name = "pe._core.Op",
     .basicsize = sizeof(op_t),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_METHOD_DESCRIPTOR,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_METHOD_DESCRIPTOR |
+             Py_TPFLAGS_HAVE_VECTORCALL,
     .slots = slots_of_type,
 };
 

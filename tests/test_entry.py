@@ -153,6 +153,13 @@ def test_what_is_not_plain_arrives_as_it_came():
     assert isinstance(op(outs, lses), tuple) and not seen       # taken by the entry
 
 
+def test_the_call_of_the_type_is_the_same():
+    call = type(pe.apply_rope).__call__
+    np.testing.assert_array_equal(call(pe.apply_rope, X, COS, sin=SIN), pe.apply_rope(X, COS, SIN))
+    with pytest.raises(TypeError, match="has no keyword theta="):
+        call(pe.apply_rope, X, theta=1.0)
+
+
 def test_keywords_are_names_not_objects():
     made = {"".join(["la", "yout"]): "half", "".join(["cos", ""]): COS, "".join(["s", "in"]): SIN}
     want = pe.apply_rope(X, COS, SIN, layout="half")
