@@ -293,11 +293,19 @@ static void merge_task(const void *context, ptrdiff_t task, void *scratch) {
     pe_store_queries(job, head / job->heads, tile, &w);
 }
 
+/* A cache in memory, with nothing added to scores and no keys that are hidden here and there. */
+static bool has_whole_steps(const pe_attention_job *job) {
+    const pe_attention_params *p = job->p;
+    const bool added = p->softcap > 0 || p->slope.data || p->rate.data || p->bias.data;
+    const bool chosen = p->s.data || p->mask.data || p->k_segments.data;
+    return job->few && job->far && job->k->attend && !job->prepare && !added && !chosen && p->D > 0 && p->V > 0;
+}
+
 /* keys a step of few queries against a long cache */
 static ptrdiff_t far_keys(const pe_attention_job *job) {
     const ptrdiff_t row = most(job->k_bytes, 1);
     const ptrdiff_t pages = job->rows > 1 && pe_itemsize(job->dtype) == 2 ? 2 : 1;
-    if (pe_beside(job)) return KEYS;
+    if (pe_beside(job) || job->whole) return KEYS;
     if (job->k->across) return most(8, pages * FAR_PAGE / row / 8 * 8);
     return job->rows == 1 ? FAR_KEYS : most(FAR_KEYS, FAR_TILE / row / 16 * 16);
 }
@@ -347,6 +355,7 @@ pe_status pe_attention(const pe_attention_params *p) {
     const ptrdiff_t query_tiles = (job.rows + job.k->lanes - 1) / job.k->lanes;
     job.tiles = 1;
     job.together = heads_together(&job);
+    job.whole = has_whole_steps(&job);
     if (job.few && job.far) job.tile_keys = (int)least(job.tile_keys, far_keys(&job));
     if (job.prepare || (job.far && !job.few))
         while (job.tiles < MAX_TILES && heads * query_tiles >= 2 * job.tiles * TASKS_WANTED &&

@@ -27,6 +27,7 @@ typedef struct {
     bool prepare;               /* keys, and values unless queries are few, pass through scratch */
     const pe_pair_kernels *pairs; /* bfloat16: products of pairs; NULL: of reals */
     bool far;                   /* K and V of a head do not stay in L2 */
+    bool whole;                 /* few queries: one kernel takes steps of which every key is visible */
     ptrdiff_t k_bytes, v_bytes; /* of a row */
     pe_order order;             /* in which queries and keys are walked */
     char *partial;              /* sums of every part, where several are merged */

@@ -62,19 +62,21 @@ INLINE void FN(dot_key)(pe_dtype dtype, int rows, bool tail, ptrdiff_t d, const 
 }
 
 /* The same for n keys at once, which load q once: the processor loads no more vectors than it multiplies. */
-INLINE void FN(dot_keys)(pe_dtype dtype, int rows, int n, ptrdiff_t d, const char *const *k, const REAL *q, V *part,
-                         int step) {
+INLINE void FN(dot_keys)(pe_dtype dtype, int rows, int n, bool tail, ptrdiff_t d, const char *const *k, const REAL *q,
+                         V *part, int step) {
+    const ptrdiff_t z = pe_itemsize(dtype);
     V sum[4][4];
     for (int r = 0; r < rows; r++)
         for (int i = 0; i < n; i++) sum[r][i] = v(zero)();
-    for (ptrdiff_t c = 0; c + W <= d; c += W) {
+    for (ptrdiff_t c = 0; tail ? c < d : c + W <= d; c += W) {
+        const int here = c + W <= d ? W : (int)(d - c);
         V key[4];
         for (int i = 0; i < n; i++) {
-            key[i] = FN(widen)(dtype, k[i] + c * pe_itemsize(dtype));
+            key[i] = here == W ? FN(widen)(dtype, k[i] + c * z) : FN(widen_n)(dtype, k[i] + c * z, here);
             if (rows > 1) v(keep)(&key[i]);
         }
         for (int r = 0; r < rows; r++) {
-            V row = v(load)(q + r * d + c);
+            V row = here == W ? v(load)(q + r * d + c) : v(load_n)(q + r * d + c, here);
             v(pin)(&row);
             for (int i = 0; i < n; i++) sum[r][i] = v(fma)(key[i], row, sum[r][i]);
         }
@@ -106,7 +108,7 @@ INLINE void FN(dot_block)(pe_dtype dtype, int rows, ptrdiff_t left, ptrdiff_t d,
     for (int i = rows == 1 && !SHORT ? 0 : rows * keys; i < W; i++) part[i] = v(zero)();
 #define AT(i) (k + ((i) < left ? (i) : left - 1) * k_stride)
 #define ONE(i) FN(dot_key)(dtype, rows, false, d, AT(i), q, part + (i), keys)
-#define MANY(i, n, ...) FN(dot_keys)(dtype, rows, n, d, (const char *[]){__VA_ARGS__}, q, part + (i), keys)
+#define MANY(i, n, ...) FN(dot_keys)(dtype, rows, n, false, d, (const char *[]){__VA_ARGS__}, q, part + (i), keys)
     if (SHORT && keys > 1)
         for (int i = 0; i < keys; i += rows > 2 ? 2 : 4) {
             if (rows > 2 || keys == 2) MANY(i, 2, AT(i), AT(i + 1));
@@ -204,7 +206,7 @@ static void FN(dots_beside)(int rows, const pe_few_rows *k, const void *q, ptrdi
 
 /* ---- weights ---- */
 
-static bool FN(softmax_row)(int n, REAL *score, REAL *reference, REAL *sum, REAL *factor) {
+INLINE bool FN(softmax_row)(int n, REAL *score, REAL *reference, REAL *sum, REAL *factor) {
     V most = v(set1)(-(REAL)INFINITY), all = v(zero)();
     for (int i = 0; i < n; i++) most = v(max)(most, v(load)(score + i * W));
     const bool moved = v(to_bits)(v(gt)(most, v(set1)(*reference + 16))) != 0;
@@ -283,10 +285,6 @@ INLINE void FN(weigh_rows)(pe_dtype dtype, int rows, const pe_few_rows *v_rows, 
     ptrdiff_t c = 0;
     uint64_t hidden = 0;
     for (int r = 0; r < rows; r++) hidden |= ~visible[r] << (64 - v_rows->n);
-    /* at once: between the rows of one query, memory would be a quarter slower */
-    for (ptrdiff_t j = 0; SHORT && rows == 1 && ask && v_rows->next && j < v_rows->n; j++)
-        FN(ask)(dtype, v_rows->next + j * v_rows->next_stride, width);
-    ask = ask && !(SHORT && rows == 1);
 #define WEIGH(wide, tail)                                                                                             \
     if (hidden) FN(weigh_keys)(dtype, false, rows, wide, tail, c, v_rows, ask, weights, visible, out);                \
     else FN(weigh_keys)(dtype, true, rows, wide, tail, c, v_rows, ask, weights, visible, out)
@@ -342,7 +340,11 @@ typedef void FN(weigh_beside_t)(const pe_few_rows *, const REAL *, const uint64_
 #define WEIGH(rows, dtype)                                                                                            \
     APART void FN(weigh_##rows##_##dtype)(const pe_few_rows *v_rows, bool ask, const REAL *weights,                   \
                                           const uint64_t *visible, REAL *out) {                                       \
-        FN(weigh_rows)(dtype, rows, v_rows, ask, weights, visible, out);                                              \
+        /* for one query at once: between its rows, memory would be slower, but for half a page (attend) */           \
+        const bool once = SHORT && rows == 1;                                                                         \
+        for (ptrdiff_t j = 0; once && ask && v_rows->next && j < v_rows->n; j++)                                      \
+            FN(ask)(dtype, v_rows->next + j * v_rows->next_stride, v_rows->width);                                    \
+        FN(weigh_rows)(dtype, rows, v_rows, ask && !once, weights, visible, out);                                     \
     }                                                                                                                 \
     APART void FN(weigh_beside_##rows##_##dtype)(const pe_few_rows *v_rows, const REAL *weights,                      \
                                                  const uint64_t *visible, ptrdiff_t apart, REAL *out,                 \
@@ -376,6 +378,80 @@ static void FN(weigh_beside)(int rows, const pe_few_rows *v_rows, const void *we
                                     (REAL *)out + r * v_rows->width, out_apart / (ptrdiff_t)sizeof(REAL));
     }
 }
+
+/* ---- all of a step where nothing comes between ---- */
+
+#if COLUMNS == 2
+/* W keys, or those that are left, against every row, while as many rows of next are asked for one by one. One query
+ * takes key after key, so that its loads follow the order of memory: four at a time were a tenth slower. */
+INLINE void FN(dot_asking)(pe_dtype dtype, int rows, ptrdiff_t left, ptrdiff_t d, const char *k, ptrdiff_t k_stride,
+                           const char *next, ptrdiff_t next_stride, const REAL *q, REAL *scores) {
+    const int n = rows == 1 ? 1 : rows == 2 ? 4 : 2;
+    V part[4 * W];
+    for (int i = 0; i < W; i += n) {
+        const char *row[4];
+        for (int x = 0; x < n; x++) {
+            const ptrdiff_t at = i + x < left ? i + x : left - 1;
+            row[x] = k + at * k_stride;
+            if (next) FN(ask)(dtype, next + at * next_stride, d);
+        }
+        if (n == 1) FN(dot_key)(dtype, 1, true, d, row[0], q, part + i, 1);
+        else {
+            __asm__ volatile("" : "+r"(q)); /* read where it lies, not from copies that the compiler makes of it */
+            FN(dot_keys)(dtype, rows, n, true, d, row, q, part + i, W);
+        }
+    }
+    for (int r = 0; r < rows; r++) v(store)(scores + r * LANES, v(totals)(part + r * W));
+}
+
+INLINE void FN(attend_rows)(pe_dtype dtype, int rows, ptrdiff_t d, ptrdiff_t width, int step, const pe_few_rows *k,
+                            const pe_few_rows *v_rows, bool ask, const REAL *q, REAL *scores, REAL *reference,
+                            REAL *sum, REAL *out) {
+    static const uint64_t every[] = {~(uint64_t)0, ~(uint64_t)0, ~(uint64_t)0, ~(uint64_t)0};
+    const ptrdiff_t k_stride = k->stride, v_stride = v_rows->stride;
+    pe_few_rows values = {.dtype = dtype, .width = width, .stride = v_stride, .next_stride = k_stride};
+    for (ptrdiff_t j = 0; j < k->n; j += values.n) {
+        const char *key = k->at + j * k_stride, *value = v_rows->at + j * v_stride;
+        values.n = k->n - j < step ? k->n - j : step;
+        for (ptrdiff_t i = 0; i < values.n; i += W)
+            FN(dot_asking)(dtype, rows, values.n - i, d, key + i * k_stride, k_stride,
+                           ask ? value + i * v_stride : NULL, v_stride, q, scores + i);
+        for (int r = 0; r < rows; r++) {
+            REAL factor = 1, *to = out + r * width;
+            if (FN(softmax_row)((int)(values.n / W), scores + r * LANES, reference + r, sum + r, &factor))
+                for (ptrdiff_t c = 0; c < width; c++) to[c] *= factor;
+        }
+        values.at = value, values.next = key + values.n * k_stride;
+        FN(weigh_rows)(dtype, rows, &values, ask, scores, every, out);
+    }
+}
+
+typedef void FN(attend_t)(int, const pe_few_rows *, const pe_few_rows *, bool, const REAL *, REAL *, REAL *, REAL *,
+                          REAL *);
+#define ATTEND(rows, dtype)                                                                                           \
+    APART void FN(attend_##rows##_##dtype)(int step, const pe_few_rows *k, const pe_few_rows *v_rows, bool ask,       \
+                                           const REAL *q, REAL *scores, REAL *reference, REAL *sum, REAL *out) {      \
+        const ptrdiff_t d = k->width, width = v_rows->width;                                                          \
+        const bool common = d == COMMON && width == COMMON;                                                           \
+        if (common)                                                                                                   \
+            FN(attend_rows)(dtype, rows, COMMON, COMMON, step, k, v_rows, ask, q, scores, reference, sum, out);       \
+        else FN(attend_rows)(dtype, rows, d, width, step, k, v_rows, ask, q, scores, reference, sum, out);            \
+    }
+EACH_KIND(ATTEND)
+#undef ATTEND
+
+static void FN(attend)(int rows, int step, const pe_few_rows *k, const pe_few_rows *v_rows, const void *q, void *scores,
+                       void *reference, void *sum, void *out) {
+#define ATTEND(rows, dtype) [dtype][rows - 1] = FN(attend_##rows##_##dtype),
+    static FN(attend_t) *const attend[][MOST_ROWS] = {EACH_KIND(ATTEND)};
+#undef ATTEND
+    for (int r = 0, n; r < rows; r += n) {
+        n = rows - r < MOST_ROWS ? rows - r : MOST_ROWS;
+        attend[k->dtype][n - 1](step, k, v_rows, r == 0, (const REAL *)q + r * k->width, scores, (REAL *)reference + r,
+                                (REAL *)sum + r, (REAL *)out + r * v_rows->width);
+    }
+}
+#endif
 
 #undef EACH_KIND
 #undef EACH_COUNT

@@ -179,8 +179,13 @@ typedef struct {
     void (*softmax_rows)(int rows, int n, ptrdiff_t width, void *scores, void *reference, void *sum, void *out);
     /* out[r] += sum_j weights[r][j] * v[j] over the keys whose bit is set in visible[r]; at most 64 */
     void (*weigh)(int rows, const pe_few_rows *v, const void *weights, const uint64_t *visible, void *out);
-    /* The same for `rows` queries of each of several heads: scores[h][r][j], weights and visible too; q and out of a
-     * head are so many bytes from those of the head before. */
+    /* dots, softmax_rows and weigh in one, `step` keys at a time, where every key is visible and nothing is added to
+     * the scores; n and step fill whole vectors. Rows of V are asked for while those of K are read, and the K of the
+     * next step while V is. NULL where it was not measured: the three are called instead. */
+    void (*attend)(int rows, int step, const pe_few_rows *k, const pe_few_rows *v, const void *q, void *scores,
+                   void *reference, void *sum, void *out);
+    /* dots and weigh for `rows` queries of each of several heads: scores[h][r][j], weights and visible too; q and out
+     * of a head are so many bytes from those of the head before. */
     void (*dots_beside)(int rows, const pe_few_rows *k, const void *q, ptrdiff_t q_apart, void *scores);
     void (*weigh_beside)(int rows, const pe_few_rows *v, const void *weights, const uint64_t *visible, void *out,
                          ptrdiff_t out_apart);

@@ -89,6 +89,11 @@ static uint64_t byte_bits(ptrdiff_t n, const char *bytes) {
 
 static void end_stream(void) { fence(); }
 
+#if COLUMNS == 2
+#define ATTEND(T) attend_##T
+#else
+#define ATTEND(T) NULL
+#endif
 #define REAL_KERNELS(T, REAL)                                                                                         \
     {                                                                                                                 \
         .size = sizeof(REAL), .lanes = PE_LANE_BYTES / (int)sizeof(REAL), .width = W_##T,                             \
@@ -99,7 +104,7 @@ static void end_stream(void) { fence(); }
         .slide = slide_##T, .add_bias = add_bias_##T, .cap = cap_##T, .within = within_##T, .hide = hide_##T,         \
         .softmax = softmax_##T, .rescale = rescale_##T, .merge = merge_##T, .add_parts = add_parts_##T,               \
         .dots = dots_##T, .softmax_rows = softmax_rows_##T, .weigh = weigh_##T,                                       \
-        .dots_beside = dots_beside_##T, .weigh_beside = weigh_beside_##T,                                             \
+        .attend = ATTEND(T), .dots_beside = dots_beside_##T, .weigh_beside = weigh_beside_##T,                        \
         .fade = fade_##T, .scale_rows = scale_rows_##T, .recall = recall_##T, .byte_bits = byte_bits,                 \
     }
 

@@ -88,6 +88,25 @@ def test_rows_that_begin_anywhere(isa, dtype):
         check(q, k, v)
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("width, values", [(64, 64), (64, 24), (100, 130), (12, 20)])
+@pytest.mark.parametrize("group, queries", [(1, 1), (2, 1), (1, 3), (4, 1), (7, 1)])
+def test_caches_in_memory(isa, dtype, width, values, group, queries):
+    """Caches that L2 is not trusted with, whole and but for their end, whose scores rise along them."""
+    keys = 600_000 // ((width + values) * dtype.itemsize) + 13
+    used = keys - 70
+    q, k = normal(dtype, group, queries, width), normal(dtype, 1, keys, width)
+    v = normal(dtype, 1, keys, values)
+    q[..., 0] = 2
+    k[..., 0] = np.linspace(-12, 12, keys) * width**0.5
+    check(q, k, v)
+    k[:, used:], v[:, used:] = 1e4, np.inf
+    seen = np.arange(keys) <= used - queries + np.arange(queries)[:, None]
+    check(q, k, v, seen, kv_lengths=used, causal=True)
+    one, two, three = (pe.attention(q, k, v, kv_lengths=used, causal=True, num_threads=n) for n in (1, 2, 3))
+    assert one.tobytes() == two.tobytes() == three.tobytes()
+
+
 @pytest.mark.parametrize("keys", [600, 1100, 5000])
 def test_heads_of_a_group_together_and_alone(isa, keys):
     """Four rows of q go over the keys at once, or one: the same up to rounding."""
