@@ -12,6 +12,7 @@
 #define PE_LANE_BYTES 256
 #define PE_TILE_KEYS 64 /* keys a step */
 #define PE_MAX_TOGETHER 8 /* key heads that few queries read side by side */
+#define PE_MERGED_ROWS 64 /* rows whose shares are found together */
 #define PE_STREAM_ROW 4032 /* with a line, a page */
 #define PE_WORD_TURNS 0x1p25 /* frequencies below which pe_turns has words */
 #define PE_ANGLE_ROWS 4 /* whose angles are made at a time where each serves one row */
@@ -89,6 +90,16 @@ typedef struct {
     void *out;
     double share, scale, kept;
 } pe_recalled;
+
+/* Rows first .. first + rows - 1 of parts, C order, and of what they become together; share[i][r] is what part i counts
+ * for in the r-th of them. */
+typedef struct {
+    pe_dtype dtype;
+    ptrdiff_t parts, first, rows, width;
+    const double *share; /* (parts, PE_MERGED_ROWS) */
+    const char *const *outs;
+    char *out;
+} pe_merged;
 
 typedef struct {
     ptrdiff_t size;  /* bytes of one real */
@@ -199,6 +210,10 @@ typedef struct {
     void (*scale_rows)(ptrdiff_t rows, int vectors, const double *factor, ptrdiff_t step, void *c);
     /* the same bits as by tiles, with a state that is read once and written once */
     void (*recall)(const pe_recalled *row);
+
+    /* out = sum_i share[i] * outs[i] in reals, in order, rounded once; a part without a share has no say, whatever its
+     * values */
+    void (*add_shares)(const pe_merged *rows);
 } pe_real_kernels;
 
 /* Products of bfloat16 values, two at a time: a pair is 32 bits, the first value the lower half. Each product is exact,
@@ -220,6 +235,9 @@ typedef struct {
     const pe_pair_kernels *pairs; /* NULL: bfloat16 values are widened */
     /* frequencies, given in high, as pe_turns has them; the largest of the result's |high| */
     double (*split_turns)(ptrdiff_t n, double *high, double *low, uint32_t *word, float *rest);
+    /* lse (parts, PE_MERGED_ROWS), logarithms of n rows' normalisers, become the parts' shares of their sum, which is
+     * total * e^top; all 0 where all are -inf. Whole vectors are read and written. */
+    void (*share_parts)(ptrdiff_t parts, ptrdiff_t n, double *lse, double *top, double *total);
     bool half_lines; /* half pairs leave past the cache in whole lines of out, wherever they begin */
     ptrdiff_t ahead; /* bytes: how early rows to be turned are asked for */
     void (*stream_end)(void); /* once a task, after stores past the cache: makes them visible to other threads */

@@ -6,75 +6,58 @@
 #include "parallel.h"
 
 #define TASK_BYTES (256 << 10) /* of parts */
-#define SECONDS_PER_BYTE 3e-10
-#define SECONDS_PER_WEIGHT 2e-8
+#define SECONDS_PER_BYTE 1e-10
+#define SECONDS_PER_WEIGHT 3e-9
 
 typedef struct {
     const pe_merge_params *p;
-    const pe_real_kernels *k;
-    ptrdiff_t rows_a_task;
+    const pe_kernels *kernels;
+    ptrdiff_t blocks, blocks_a_task; /* of PE_MERGED_ROWS rows */
 } job_t;
 
-static double lse_at(const pe_merge_params *p, ptrdiff_t part, ptrdiff_t row) {
-    float x;
-    if (p->lse_dtype == PE_F64) return pe_double_at(p->lses[part], row);
-    memcpy(&x, p->lses[part] + row * (ptrdiff_t)sizeof x, sizeof x);
-    return x;
+/* n normalisers of a part as float64; zeros up to a block */
+static void read_lse(const pe_merge_params *p, ptrdiff_t part, ptrdiff_t first, ptrdiff_t n, double *lse) {
+    float narrow[PE_MERGED_ROWS];
+    if (p->lse_dtype == PE_F64) memcpy(lse, p->lses[part] + first * 8, (size_t)n * 8);
+    else {
+        memcpy(narrow, p->lses[part] + first * 4, (size_t)n * 4);
+        for (ptrdiff_t r = 0; r < n; r++) lse[r] = narrow[r];
+    }
+    for (ptrdiff_t r = n; r < PE_MERGED_ROWS; r++) lse[r] = 0;
 }
 
-/* Each part's share of a row, and the logarithm of all their normalisers: -inf where no part saw a key. */
-static double weigh_parts(const pe_merge_params *p, ptrdiff_t row, double *weights) {
-    double top = -INFINITY, total = 0;
-    for (ptrdiff_t i = 0; i < p->parts; i++) {
-        weights[i] = lse_at(p, i, row);
-        if (weights[i] > top || isnan(weights[i])) top = weights[i];
-    }
-    const double origin = top == -INFINITY ? 0 : top;
-    for (ptrdiff_t i = 0; i < p->parts; i++) total += weights[i] = exp(weights[i] - origin);
-    for (ptrdiff_t i = 0; i < p->parts; i++) weights[i] /= total == 0 ? 1 : total;
-    return top == -INFINITY ? top : top + log(total);
+/* The logarithm of all normalisers of a row: -inf where no part saw a key. */
+static void store_lse(const pe_merge_params *p, ptrdiff_t row, double top, double total) {
+    const double lse = total == 0 ? -INFINITY : top + log(total);
+    const float narrow = (float)lse;
+    if (pe_is_double(p->dtype)) memcpy(p->lse + row * 8, &lse, 8);
+    else memcpy(p->lse + row * 4, &narrow, 4);
 }
-
-/* sum += weight * part, for reals: a part without weight has no say, whatever its values */
-#define ADD_PART(REAL)                                                                                                \
-    static void add_##REAL(ptrdiff_t n, double weight, const void *part, void *sum) {                                 \
-        const REAL *from = part, share = (REAL)weight;                                                                \
-        REAL *to = sum;                                                                                               \
-        for (ptrdiff_t c = 0; share != 0 && c < n; c++) to[c] += share * from[c];                                     \
-    }
-ADD_PART(float)
-ADD_PART(double)
 
 static void merge_task(const void *context, ptrdiff_t task, void *scratch) {
     const job_t *job = context;
     const pe_merge_params *p = job->p;
-    const bool wide = pe_is_double(p->dtype);
-    const ptrdiff_t row_bytes = p->width * pe_itemsize(p->dtype), first = task * job->rows_a_task;
-    const ptrdiff_t end = first + job->rows_a_task < p->rows ? first + job->rows_a_task : p->rows;
-    double *weights = scratch, *sum = weights + p->parts, *part = sum + p->width;
-    for (ptrdiff_t row = first; row < end; row++) {
-        const double lse = weigh_parts(p, row, weights);
-        const float narrow = (float)lse;
-        memset(sum, 0, (size_t)p->width * sizeof *sum);
-        for (ptrdiff_t i = 0; i < p->parts; i++) {
-            job->k->load_row(p->dtype, p->width, p->outs[i] + row * row_bytes, part);
-            (wide ? add_double : add_float)(p->width, weights[i], part, sum);
-        }
-        job->k->store_row(p->dtype, p->width, sum, p->out + row * row_bytes);
-        if (wide) memcpy(p->lse + row * (ptrdiff_t)sizeof lse, &lse, sizeof lse);
-        else memcpy(p->lse + row * (ptrdiff_t)sizeof narrow, &narrow, sizeof narrow);
-        if (pe_stopping()) break;
+    double *share = scratch, top[PE_MERGED_ROWS], total[PE_MERGED_ROWS];
+    const ptrdiff_t begin = task * job->blocks_a_task, end = begin + job->blocks_a_task;
+    for (ptrdiff_t block = begin; block < end && block < job->blocks && !pe_stopping(); block++) {
+        const ptrdiff_t first = block * PE_MERGED_ROWS, left = p->rows - first;
+        const ptrdiff_t n = left < PE_MERGED_ROWS ? left : PE_MERGED_ROWS;
+        for (ptrdiff_t i = 0; i < p->parts; i++) read_lse(p, i, first, n, share + i * PE_MERGED_ROWS);
+        job->kernels->share_parts(p->parts, n, share, top, total);
+        const pe_merged rows = {.dtype = p->dtype, .parts = p->parts, .first = first, .rows = n, .width = p->width,
+                                .share = share, .outs = p->outs, .out = p->out};
+        job->kernels->real[pe_is_double(p->dtype)].add_shares(&rows);
+        for (ptrdiff_t r = 0; r < n; r++) store_lse(p, first + r, top[r], total[r]);
     }
 }
 
 pe_status pe_merge(const pe_merge_params *p) {
-    job_t job = {.p = p, .k = &pe_active->real[pe_is_double(p->dtype)]};
     if (p->rows == 0) return PE_OK;
+    job_t job = {.p = p, .kernels = pe_active, .blocks = (p->rows + PE_MERGED_ROWS - 1) / PE_MERGED_ROWS};
     const ptrdiff_t row_bytes = p->parts * p->width * pe_itemsize(p->dtype);
-    job.rows_a_task = row_bytes ? TASK_BYTES / row_bytes : p->rows;
-    if (job.rows_a_task < 1) job.rows_a_task = 1;
+    job.blocks_a_task = TASK_BYTES / (row_bytes * PE_MERGED_ROWS + 1) + 1;
     const double seconds = (double)p->rows * ((double)row_bytes * SECONDS_PER_BYTE +
                                               (double)p->parts * SECONDS_PER_WEIGHT);
-    return pe_run((p->rows + job.rows_a_task - 1) / job.rows_a_task,
-                  (size_t)(p->parts + 2 * p->width) * sizeof(double), seconds, merge_task, &job, 0);
+    return pe_run((job.blocks + job.blocks_a_task - 1) / job.blocks_a_task,
+                  (size_t)(p->parts * PE_MERGED_ROWS) * sizeof(double), seconds, merge_task, &job, 0);
 }

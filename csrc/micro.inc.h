@@ -41,6 +41,7 @@ static inline double scalar_f64(const char *p) {
 #include "tile.inc.h"
 #include "few.inc.h"
 #include "fade.inc.h"
+#include "merge.inc.h"
 #undef R
 #undef REAL
 #undef REAL_DTYPE
@@ -67,6 +68,7 @@ static inline double widen_at(pe_dtype dtype, const char *p) {
 #include "tile.inc.h"
 #include "few.inc.h"
 #include "fade.inc.h"
+#include "merge.inc.h"
 
 /* Bits of eight bytes: each is folded to 0 or 1, then one multiplication brings the low bits together at the top. */
 static uint64_t eight_bytes(const char *p) {
@@ -106,13 +108,11 @@ static void end_stream(void) { fence(); }
         .dots = dots_##T, .softmax_rows = softmax_rows_##T, .weigh = weigh_##T,                                       \
         .attend = ATTEND(T), .dots_beside = dots_beside_##T, .weigh_beside = weigh_beside_##T,                        \
         .fade = fade_##T, .scale_rows = scale_rows_##T, .recall = recall_##T, .byte_bits = byte_bits,                 \
+        .add_shares = add_shares_##T,                                                                                 \
     }
 
-const pe_kernels TABLE = {
-    .isa = ISA,
-    .real = {REAL_KERNELS(f32, float), REAL_KERNELS(f64, double)},
-    .split_turns = split_turns,
-    .half_lines = STREAM_REGISTERS,
-    .ahead = AHEAD_BYTES,
-    .stream_end = end_stream,
-};
+#define KERNELS                                                                                                       \
+    .real = {REAL_KERNELS(f32, float), REAL_KERNELS(f64, double)}, .split_turns = split_turns,                        \
+    .share_parts = share_parts, .half_lines = STREAM_REGISTERS, .ahead = AHEAD_BYTES, .stream_end = end_stream
+
+const pe_kernels TABLE = {.isa = ISA, KERNELS};

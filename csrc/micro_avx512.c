@@ -8,13 +8,5 @@
 extern const pe_kernels pe_kernels_avx512bf16;
 extern const pe_pair_kernels pe_pairs_avx512bf16;
 
-const pe_kernels pe_kernels_avx512bf16 = {
-    .isa = PE_ISA_AVX512BF16,
-    .real = {REAL_KERNELS(f32, float), REAL_KERNELS(f64, double)},
-    .split_turns = split_turns,
-    .half_lines = STREAM_REGISTERS,
-    .ahead = AHEAD_BYTES,
-    .stream_end = end_stream,
-    .pairs = &pe_pairs_avx512bf16,
-};
+const pe_kernels pe_kernels_avx512bf16 = {.isa = PE_ISA_AVX512BF16, KERNELS, .pairs = &pe_pairs_avx512bf16};
 #endif

@@ -6,6 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from golden_cases import op_cases
+from isas import each_isa
 
 import pe
 import pe.reference
@@ -159,3 +160,39 @@ def test_bad_input(outs, lses, error, words):
 def test_keywords_of_others():
     with pytest.raises(TypeError, match="pe takes lses, natural logarithms"):
         pe.merge_attention(outs=[[[1.0]]], softmax_lse=[[0.0]])
+
+
+@each_isa
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float32, np.float64])
+@pytest.mark.parametrize("parts, rows", [(1, 5), (3, 64), (4, 65), (70, 3), (2, 400)])
+@pytest.mark.parametrize("width", [1, 7, 8, 64, 200])
+def test_rows_of_any_number_and_width(isa, dtype, parts, rows, width):
+    """As the twin in float64, and the same bits wherever a row stands."""
+    outs = normal(parts, rows, width).astype(dtype)
+    lses = (normal(parts, rows, seed=1) * 10).astype(np.float64 if dtype == np.float64 else np.float32)
+    lses[:, rows // 2] = -INF
+    lses[parts // 2, 0] = -INF
+    outs[parts // 2, 0] = np.nan
+    out, lse = pe.merge_attention(outs, lses)
+    want, want_lse = pe.reference.merge_attention(outs.astype(np.float64), lses.astype(np.float64))
+    slack = 2.0**-46 if dtype == np.float64 else 2.0**-22     # the twin divides by e^lse, which was rounded
+    unit = float(ml_dtypes.finfo(dtype).eps) / 2 + slack
+    assert np.abs(out.astype(np.float64) - want).max() <= unit * np.nanmax(np.abs(outs.astype(np.float64)))
+    np.testing.assert_allclose(lse, want_lse, rtol=1e-14 if dtype == np.float64 else 2.0**-23, atol=1e-14)
+    for row in {0, rows // 2, rows - 1}:
+        alone = pe.merge_attention(outs[:, row:row + 1], lses[:, row:row + 1])
+        np.testing.assert_array_equal(out[row:row + 1], alone[0])
+        np.testing.assert_array_equal(lse[row:row + 1], alone[1])
+
+
+@each_isa
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_normalisers_that_are_no_numbers(isa, dtype):
+    """NaN and infinity stay in their rows, in out and in lse."""
+    outs, lses = np.ones((3, 9, 5), dtype), np.zeros((3, 9), dtype)
+    lses[0, 1], lses[1, 3], lses[2, 5], lses[:, 7] = np.nan, np.nan, INF, (np.nan, -INF, 1)
+    out, lse = pe.merge_attention(outs, lses)
+    bad = np.isin(np.arange(9), (1, 3, 5, 7))
+    np.testing.assert_array_equal(np.isnan(out).all(-1), bad)
+    np.testing.assert_array_equal(np.isnan(lse), bad)
+    np.testing.assert_allclose(out[~bad], 1, rtol=1e-6)
