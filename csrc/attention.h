@@ -9,18 +9,27 @@
 #include "order.h"
 
 #define PE_MAX_LANES 64
+#define PE_MAX_TILES 4 /* query tiles that share a key tile, prepared or from beyond L2 */
 #define PE_LOG2E 1.4426950408889634
 
 typedef struct {
     const pe_attention_params *p;
+    const pe_kernels *kernels;
     const pe_real_kernels *k;
     pe_dtype dtype;
     pe_turns turns;
     double unit; /* of scores: log2 e, or 1 where they are what is wanted */
+    double factor; /* of q: a softcap is a tanh of plain units, otherwise scores are in their units from the start */
     ptrdiff_t heads, group, rows; /* key heads, query heads of each, queries of each: group * M. Where clocks differ
                                    * within a group every query head counts as a key head of its own. */
+    ptrdiff_t all_heads;        /* key heads of every batch */
     ptrdiff_t blocks, parts, part_keys;
-    int tiles, together;        /* query tiles a task of each of its key heads, and these; one of both is 1 */
+    int tiles;                  /* query tiles a unit */
+    int together;               /* key heads whose queries share a tile of few; otherwise 1 */
+    bool beside;                /* their rows are read in the order of memory */
+    bool asks;                  /* few queries: rows come from beyond L2 */
+    double seconds;             /* that all of it may take */
+    ptrdiff_t units, task_units; /* in all, and a task: tiles against a part of the keys */
     int tile_keys;              /* keys a step */
     int turn_rows;              /* that are turned together */
     bool few;                   /* decode.c */
@@ -29,14 +38,15 @@ typedef struct {
     bool far;                   /* K and V of a head do not stay in L2 */
     bool whole;                 /* few queries: one kernel takes steps of which every key is visible */
     ptrdiff_t k_bytes, v_bytes; /* of a row */
-    pe_order order;             /* in which queries and keys are walked */
+    const pe_order *order;      /* in which queries and keys are walked */
     char *partial;              /* sums of every part, where several are merged */
     ptrdiff_t sums_bytes;       /* of one tile: reference, sum, out */
 } pe_attention_job;
 
-/* One query tile of a task: `used` queries, the heads of a group side by side. */
+/* One query tile of a task: `used` queries, the heads of a group side by side; with few queries of one key head after
+ * the other. */
 typedef struct {
-    ptrdiff_t head, first; /* its key head, of its batch; its first query among those of the head */
+    ptrdiff_t head, first; /* its (first) key head, of its batch; its first query among those of the head */
     const ptrdiff_t *order; /* which query is the i-th; NULL: i */
     int used, vectors; /* lanes that hold a query; vectors that hold a lane */
     bool fresh, sorted; /* out holds nothing yet; no t falls from a lane to the next */
@@ -48,7 +58,8 @@ typedef struct {
     char *reference, *sum, *factor; /* one real a lane */
     char *slope, *rate; /* one real a lane, in the job's units; with few queries a row of equal lanes each */
     double *t, *clock;
-    char *near_t, *near_clock; /* how far they are from lane 0, as reals; NULL where that is inexact */
+    char *near_t, *near_clock; /* how far they are from lane 0, as reals */
+    bool is_near_t, is_near_clock; /* exactly */
     int64_t *segment;
     ptrdiff_t mask_at[PE_MAX_LANES], bias_at[PE_MAX_LANES];
 } pe_query_tile;
@@ -74,6 +85,9 @@ typedef struct {
     bool partly; /* something is hidden */
 } pe_visible;
 
+static inline ptrdiff_t pe_most(ptrdiff_t a, ptrdiff_t b) { return a > b ? a : b; }
+static inline ptrdiff_t pe_least(ptrdiff_t a, ptrdiff_t b) { return a < b ? a : b; }
+
 /* where batch `index` (all its axes in one) begins in a view */
 static inline ptrdiff_t pe_batch_offset(const pe_attention_params *p, ptrdiff_t index, const pe_view *v) {
     return v->data ? pe_offset(p->batch_ndim, p->batch, v->stride, index) : 0;
@@ -89,6 +103,11 @@ static inline ptrdiff_t pe_length_of(const pe_attention_params *p, ptrdiff_t b) 
     return p->lengths.data ? (ptrdiff_t)pe_int_read(p->lengths.data + pe_batch_offset(p, b, &p->lengths)) : p->N;
 }
 
+/* vectors that n lanes take: widths are powers of two */
+static inline int pe_vectors(const pe_real_kernels *k, ptrdiff_t n) {
+    return (int)(n + k->width - 1) >> __builtin_ctz((unsigned)k->width);
+}
+
 static inline ptrdiff_t pe_key_at(const pe_key_tile *keys, ptrdiff_t j) {
     return keys->order ? keys->order[keys->first + j] : keys->first + j;
 }
@@ -100,6 +119,12 @@ static inline double pe_get_real(const pe_real_kernels *k, const char *reals, pt
 static inline void pe_set_real(const pe_real_kernels *k, char *reals, ptrdiff_t i, double x) {
     if (k->size == 8) ((double *)reals)[i] = x;
     else ((float *)reals)[i] = (float)x;
+}
+
+/* Of rows of lanes, the columns that hold no query in vectors that do are 0. */
+static inline void pe_clear_lanes(const pe_real_kernels *k, const pe_query_tile *tile, ptrdiff_t rows, char *lanes) {
+    const ptrdiff_t from = tile->used * k->size, bytes = tile->vectors * k->width * k->size - from;
+    for (ptrdiff_t r = 0; bytes && r < rows; r++) memset(lanes + r * PE_LANE_BYTES + from, 0, (size_t)bytes);
 }
 
 /* the key head that query heads of `head` read */
@@ -114,6 +139,9 @@ static inline pe_share pe_share_of(const pe_attention_params *p, double t_low, d
     if (most < p->low || least > p->high) return PE_NONE;
     return least >= p->low && most <= p->high ? PE_ALL : PE_SOME;
 }
+
+/* How a job whose heads, rows and order are known is cut into tasks. */
+void pe_plan_attention(pe_attention_job *job);
 
 /* Queries of a tile into its lanes, and their results back to the caller's rows; b: batch. */
 void pe_load_queries(const pe_attention_job *job, ptrdiff_t b, pe_query_tile *tile,
@@ -139,21 +167,14 @@ void pe_turn_at(const pe_attention_job *job, int rows, const pe_position *positi
 
 /* Finds what of these keys this tile sees; false when nothing. */
 bool pe_see_many(const pe_attention_job *job, const pe_query_tile *tile, const pe_key_tile *keys, pe_visible *see);
-bool pe_see_few(const pe_attention_job *job, const pe_query_tile *tile, const pe_key_tile *keys, pe_visible *see);
 
 /* One step of the online softmax over these keys. */
 void pe_attend_many(const pe_attention_job *job, pe_query_tile *tile, const pe_key_tile *keys,
                     const pe_attention_scratch *w, pe_visible *see);
-void pe_attend_few(const pe_attention_job *job, pe_query_tile *tile, const pe_key_tile *keys,
-                   const pe_attention_scratch *w, pe_visible *see);
 
-/* Few queries read the rows of their key heads in the order of memory. */
-static inline bool pe_beside(const pe_attention_job *job) {
-    return job->together > 1 && job->k->across && !job->prepare && job->heads == job->p->K;
-}
-/* The same over keys first .. first + n - 1 for a tile of each of `heads` key heads that lie side by side. */
-void pe_attend_beside(const pe_attention_job *job, ptrdiff_t b, pe_query_tile *tiles, int heads, ptrdiff_t first,
-                      ptrdiff_t n, const pe_attention_scratch *w);
+/* All steps over keys begin .. end - 1 for a tile of few queries. */
+void pe_attend_few(const pe_attention_job *job, ptrdiff_t b, pe_query_tile *tile, ptrdiff_t begin, ptrdiff_t end,
+                   const pe_attention_scratch *w);
 
 /* Scores or weights of these keys, written down; see NULL: the tile sees none of them. */
 void pe_show_many(const pe_attention_job *job, ptrdiff_t b, pe_query_tile *tile,

@@ -1,23 +1,28 @@
 /* Few queries against a tile of keys: vectors run along the head width in both products and along the keys in between,
- * so each byte of a key/value cache is read once, in order, and no lane idles. One row of scores a query. */
+ * so each byte of a key/value cache is read once, in order, and no lane idles. One row of scores a query. A tile holds
+ * the queries of several key heads where these are short: what keys they see is then found once. */
 #include "attention.h"
 #include "mask.h"
+#include "parallel.h"
 
-static int vectors_of(const pe_attention_job *job, const pe_key_tile *keys) {
-    return (int)(keys->n + job->k->width - 1) / job->k->width;
+/* Which keys a query at t sees as far as positions say. */
+static uint64_t in_reach(const pe_attention_job *job, double t, const pe_key_tile *keys) {
+    const pe_attention_params *p = job->p;
+    const pe_share share = pe_share_of(p, t, t, keys);
+    uint64_t bits = ~(uint64_t)0 >> (64 - keys->n);
+    if (share == PE_SOME) /* the keys are the lanes, so that the gap is s - t */
+        job->k->within(1, 0, pe_vectors(job->k, keys->n), keys->s, &t, -p->high, -p->low, &bits);
+    return share == PE_NONE ? 0 : bits;
 }
 
-bool pe_see_few(const pe_attention_job *job, const pe_query_tile *tile, const pe_key_tile *keys, pe_visible *see) {
+/* Finds what of these keys each query sees; false when none sees any. */
+static bool find_seen(const pe_attention_job *job, const pe_query_tile *tile, const pe_key_tile *keys,
+                      pe_visible *see) {
     const pe_attention_params *p = job->p;
-    const uint64_t every = ~(uint64_t)0 >> (64 - keys->n);
-    const int vectors = vectors_of(job, keys);
-    uint64_t any = 0, all = every;
+    uint64_t reach = 0, any = 0, all = ~(uint64_t)0 >> (64 - keys->n);
     for (int r = 0; r < tile->used; r++) {
-        uint64_t bits = every;
-        const pe_share share = pe_share_of(p, tile->t[r], tile->t[r], keys);
-        if (share == PE_NONE) bits = 0;
-        if (share == PE_SOME) /* the keys are the lanes, so that the gap is s - t */
-            job->k->within(1, 0, vectors, keys->s, &tile->t[r], -p->high, -p->low, &bits);
+        if (r == 0 || tile->t[r] != tile->t[r - 1]) reach = in_reach(job, tile->t[r], keys);
+        uint64_t bits = reach;
         if (p->q_segments.data)
             for (ptrdiff_t j = 0; j < keys->n; j++)
                 bits &= ~((uint64_t)(keys->segment[j] != tile->segment[r]) << j);
@@ -29,7 +34,7 @@ bool pe_see_few(const pe_attention_job *job, const pe_query_tile *tile, const pe
         any |= bits;
         all &= bits;
     }
-    see->partly = all != every || keys->n % job->k->width != 0;
+    see->partly = ~all << (64 - keys->n) != 0 || keys->n % job->k->width != 0;
     return any != 0;
 }
 
@@ -41,33 +46,35 @@ bool pe_see_few(const pe_attention_job *job, const pe_query_tile *tile, const pe
 static void ask_for(const pe_attention_job *job, pe_few_rows *rows, const char *across, ptrdiff_t stride) {
     const ptrdiff_t bytes = rows->width * pe_itemsize(rows->dtype);
     if (job->k->across) {
-        if (job->far) rows->next = across, rows->next_stride = stride;
+        if (job->asks) rows->next = across, rows->next_stride = stride;
     } else if (job->rows > 1 || rows->stride != bytes) {
         rows->next = rows->at + (AHEAD / (bytes + 1) + 1) * rows->stride, rows->next_stride = rows->stride;
     }
 }
 
-/* What is added to the scores of a tile, and what of them is hidden. */
-static void finish_scores(const pe_attention_job *job, const pe_query_tile *tile, const pe_key_tile *keys,
-                          const pe_attention_scratch *w, char *scores, pe_visible *see) {
+/* What is added to the scores of a tile's rows first .. first + n - 1, and what of them is hidden. */
+static void finish_scores(const pe_attention_job *job, const pe_query_tile *tile, int first, int n,
+                          const pe_key_tile *keys, const pe_attention_scratch *w, pe_visible *see) {
     const pe_attention_params *p = job->p;
     const pe_real_kernels *k = job->k;
-    const int rows = tile->used, vectors = vectors_of(job, keys);
-    if (p->softcap > 0) k->cap(rows, 0, vectors, job->unit * p->softcap, scores);
-    for (int r = 0; r < rows; r++) { /* the keys are the lanes here */
+    const int vectors = pe_vectors(k, keys->n);
+    const ptrdiff_t begin = first * PE_LANE_BYTES;
+    char *scores = w->scores + begin;
+    if (p->softcap > 0) k->cap(n, 0, vectors, job->unit * p->softcap, scores);
+    for (int r = first; r < first + n; r++) { /* the keys are the lanes here */
         const ptrdiff_t at = r * PE_LANE_BYTES;
-        char *row = scores + at;
+        char *row = w->scores + at;
         if (p->slope.data) k->slide(1, 0, vectors, keys->s, &tile->t[r], NULL, NULL, tile->slope + at, row);
         if (p->rate.data) k->slide(1, 0, vectors, keys->clock, &tile->clock[r], NULL, NULL, tile->rate + at, row);
+        if (p->bias.data) pe_load_bias(job, tile, r, keys, w->bias + at);
     }
     if (p->bias.data) {
         uint64_t all = ~(uint64_t)0;
-        for (int r = 0; r < rows; r++) pe_load_bias(job, tile, r, keys, w->bias + r * PE_LANE_BYTES);
-        k->add_bias(rows, 0, vectors, job->unit, w->bias, scores, see->bits);
-        for (int r = 0; r < rows; r++) all &= see->bits[r] | ~(~(uint64_t)0 >> (64 - keys->n));
-        see->partly |= all != ~(uint64_t)0;
+        k->add_bias(n, 0, vectors, job->unit, w->bias + begin, scores, see->bits + first);
+        for (int r = first; r < first + n; r++) all &= see->bits[r];
+        see->partly |= ~all << (64 - keys->n) != 0;
     }
-    if (see->partly) k->hide(rows, 0, vectors, see->bits, scores);
+    if (see->partly) k->hide(n, 0, vectors, see->bits + first, scores);
 }
 
 /* keys of a step that one kernel takes: half a page of K and then of V arrives a fifth faster than whole ones, but
@@ -79,61 +86,81 @@ static int whole_keys(const pe_attention_job *job) {
     return n > width ? n : width;
 }
 
-void pe_attend_few(const pe_attention_job *job, pe_query_tile *tile, const pe_key_tile *keys,
+/* A step of the online softmax, over some keys of `heads` key heads, of which the tile's `head`-th is the first. */
+typedef struct {
+    pe_few_rows k, v;            /* what is read of a head: the caller's rows, or turned ones in scratch */
+    const char *k_at, *v_at;     /* the caller's, of the first head */
+    ptrdiff_t k_stride, v_stride; /* from one of them to the next */
+    int head, heads;
+} step_t;
+
+/* Rows beside each other are read as they follow in memory, over as many keys as a step may have: the processor
+ * foresees that by itself. A head after the other takes a quarter longer there, and twice as long where rows are asked
+ * for on the way. */
+static void attend(const pe_attention_job *job, ptrdiff_t b, pe_query_tile *tile, pe_key_tile *keys, step_t *step,
                    const pe_attention_scratch *w, pe_visible *see) {
-    const pe_attention_params *p = job->p;
     const pe_real_kernels *k = job->k;
-    const int rows = tile->used, vectors = vectors_of(job, keys);
-    pe_few_rows k_rows = {.dtype = keys->k_dtype, .n = keys->n, .width = p->D, .stride = keys->k_stride, .at = keys->k};
-    pe_few_rows v_rows = {.dtype = keys->v_dtype, .n = keys->n, .width = p->V, .stride = keys->v_stride, .at = keys->v};
-    ask_for(job, &k_rows, keys->v, keys->v_stride);
-    ask_for(job, &v_rows, job->prepare ? NULL : keys->k + keys->n * keys->k_stride, keys->k_stride);
-    if (job->whole && !see->partly) {
-        k->attend(rows, whole_keys(job), &k_rows, &v_rows, tile->q, w->scores, tile->reference, tile->sum, tile->out);
+    const int rows = (int)job->rows, first = step->head * rows, n = step->heads * rows;
+    const ptrdiff_t q_apart = rows * job->p->D * k->size, out_apart = rows * job->p->V * k->size;
+    char *q = tile->q + step->head * q_apart, *out = tile->out + step->head * out_apart;
+    char *scores = w->scores + first * PE_LANE_BYTES;
+    char *reference = tile->reference + first * k->size, *sum = tile->sum + first * k->size;
+    step->k.at = step->k_at, step->v.at = step->v_at;
+    if (job->whole && !see->partly) { /* of one head */
+        ask_for(job, &step->k, step->v_at, step->v_stride);
+        ask_for(job, &step->v, step->k_at + keys->n * step->k_stride, step->k_stride);
+        k->attend(rows, whole_keys(job), &step->k, &step->v, q, scores, reference, sum, out);
         return;
     }
-    k->dots(rows, &k_rows, tile->q, w->scores);
-    finish_scores(job, tile, keys, w, w->scores, see);
-    k->softmax_rows(rows, vectors, p->V, w->scores, tile->reference, tile->sum, tile->out);
-    k->weigh(rows, &v_rows, w->scores, see->bits, tile->out);
+    if (job->beside) k->dots_beside(rows, &step->k, q, q_apart, scores);
+    for (int h = 0; h < step->heads && !job->beside; h++) {
+        const char *k_at = step->k_at + h * step->k.apart, *v_at = step->v_at + h * step->v.apart;
+        step->k.at = job->prepare ? w->rows : k_at;
+        if (job->prepare) {
+            const char *all = k_at - keys->first * step->k_stride;
+            pe_prepare_keys(job, b, tile->head + step->head + h, all, v_at, keys, w);
+        }
+        ask_for(job, &step->k, v_at, step->v_stride);
+        k->dots(rows, &step->k, q + h * q_apart, scores + h * rows * PE_LANE_BYTES);
+    }
+    finish_scores(job, tile, first, n, keys, w, see);
+    k->softmax_rows(n, pe_vectors(k, keys->n), job->p->V, scores, reference, sum, out);
+    if (job->beside) k->weigh_beside(rows, &step->v, scores, see->bits + first, out, out_apart);
+    for (int h = 0; h < step->heads && !job->beside; h++) {
+        const char *next_k = step->k_at + h * step->k.apart + keys->n * step->k_stride;
+        step->v.at = step->v_at + h * step->v.apart;
+        ask_for(job, &step->v, job->prepare ? NULL : next_k, step->k_stride);
+        k->weigh(rows, &step->v, scores + h * rows * PE_LANE_BYTES, see->bits + first + h * rows, out + h * out_apart);
+    }
 }
 
-/* Every row after the one before it in memory, over as many keys as a step may have: the processor foresees that by
- * itself. A head after the other takes a quarter longer, and twice as long where rows are asked for on the way. */
-void pe_attend_beside(const pe_attention_job *job, ptrdiff_t b, pe_query_tile *tiles, int heads, ptrdiff_t first,
-                      ptrdiff_t n, const pe_attention_scratch *w) {
+void pe_attend_few(const pe_attention_job *job, ptrdiff_t b, pe_query_tile *tile, ptrdiff_t begin, ptrdiff_t end,
+                   const pe_attention_scratch *w) {
     const pe_attention_params *p = job->p;
-    const pe_real_kernels *k = job->k;
-    const int rows = tiles->used;
-    const bool own = p->s.data || p->rate.data || p->k_segments.data; /* positions of each head */
-    pe_visible see[PE_MAX_TOGETHER];
-    bool seen[PE_MAX_TOGETHER], any = false;
+    const ptrdiff_t kv = pe_key_head(job, tile->head);
+    const ptrdiff_t *k_step = p->k.stride + p->batch_ndim, *v_step = p->v.stride + p->batch_ndim; /* of heads, rows */
+    const char *k_rows = pe_element(p, &p->k, pe_batch_offset(p, b, &p->k), kv, 0);
+    const char *v_rows = pe_element(p, &p->v, pe_batch_offset(p, b, &p->v), kv, 0);
+    const int at_once = job->asks && !job->beside ? 1 : job->together; /* a head's V is asked for during its K */
+    step_t step; /* not cleared as a whole, which takes longer than these stores */
+    step.k = (pe_few_rows){.dtype = job->dtype, .heads = at_once, .width = p->D, .stride = k_step[1],
+                           .apart = k_step[0]};
+    step.v = (pe_few_rows){.dtype = job->dtype, .heads = at_once, .width = p->V, .stride = v_step[1],
+                           .apart = v_step[0]};
+    if (job->prepare) step.k.dtype = job->k->size == 8 ? PE_F64 : PE_F32, step.k.stride = p->D * job->k->size;
+    step.k_stride = k_step[1], step.v_stride = v_step[1], step.heads = at_once;
     pe_key_tile keys;
-    keys.first = first, keys.n = n, keys.order = NULL;
-    for (int i = 0; i < heads; i++) {
-        if (i == 0 || own) pe_read_keys(job, b, tiles[i].head, &keys);
-        seen[i] = pe_see_few(job, &tiles[i], &keys, &see[i]);
-        any = any || seen[i];
-    }
-    if (!any) return;
-    const char *k_rows = pe_element(p, &p->k, pe_batch_offset(p, b, &p->k), tiles->head, first);
-    const char *v_rows = pe_element(p, &p->v, pe_batch_offset(p, b, &p->v), tiles->head, first);
-    const ptrdiff_t *k_step = p->k.stride + p->batch_ndim; /* of heads, of rows */
-    const ptrdiff_t *v_step = p->v.stride + p->batch_ndim;
-    const pe_few_rows of_k = {.dtype = job->dtype, .heads = heads, .n = n, .width = p->D, .stride = k_step[1],
-                              .apart = k_step[0], .at = k_rows};
-    const pe_few_rows of_v = {.dtype = job->dtype, .heads = heads, .n = n, .width = p->V, .stride = v_step[1],
-                              .apart = v_step[0], .at = v_rows};
-    uint64_t visible[PE_TILE_KEYS]; /* at most 8 heads of at most 8 queries */
-    k->dots_beside(rows, &of_k, tiles->q, tiles[1].q - tiles->q, w->scores);
-    for (int i = 0; i < heads; i++) {
-        char *scores = w->scores + i * rows * PE_LANE_BYTES;
-        if (seen[i]) {
-            if (own) pe_read_keys(job, b, tiles[i].head, &keys);
-            finish_scores(job, &tiles[i], &keys, w, scores, &see[i]);
-            k->softmax_rows(rows, vectors_of(job, &keys), p->V, scores, tiles[i].reference, tiles[i].sum, tiles[i].out);
+    pe_visible see;
+    keys.order = NULL;
+    for (ptrdiff_t j = begin; j < end && (j == begin || !pe_stopping()); j += keys.n) {
+        keys.first = j, keys.n = end - j < job->tile_keys ? end - j : job->tile_keys;
+        pe_read_keys(job, b, tile->head, &keys);
+        if (!find_seen(job, tile, &keys, &see)) continue;
+        step.k.n = step.v.n = keys.n;
+        for (step.head = 0; step.head < job->together; step.head += at_once) {
+            step.k_at = k_rows + step.head * k_step[0] + j * k_step[1];
+            step.v_at = v_rows + step.head * v_step[0] + j * v_step[1];
+            attend(job, b, tile, &keys, &step, w, &see);
         }
-        memcpy(visible + i * rows, see[i].bits, (size_t)rows * sizeof *visible);
     }
-    k->weigh_beside(rows, &of_v, w->scores, visible, tiles->out, tiles[1].out - tiles->out);
 }

@@ -11,7 +11,7 @@
 
 #define PE_LANE_BYTES 256
 #define PE_TILE_KEYS 64 /* keys a step */
-#define PE_MAX_TOGETHER 8 /* key heads that few queries read side by side */
+#define PE_MAX_TOGETHER 8 /* key heads whose few queries share a tile */
 #define PE_MERGED_ROWS 64 /* rows whose shares are found together */
 #define PE_STREAM_ROW 4032 /* with a line, a page */
 #define PE_WORD_TURNS 0x1p25 /* frequencies below which pe_turns has words */
@@ -113,6 +113,9 @@ typedef struct {
      * of -inf alone) and back; store rounds once, to nearest even. */
     void (*load_row)(pe_dtype dtype, ptrdiff_t n, const void *src, void *reals);
     void (*store_row)(pe_dtype dtype, ptrdiff_t n, const void *reals, void *dst);
+    /* The same times a factor, for values in the caller's rows that are computed with in these reals. */
+    void (*load_scaled)(pe_dtype dtype, ptrdiff_t n, double factor, const void *src, void *reals);
+    void (*store_scaled)(pe_dtype dtype, ptrdiff_t n, double factor, const void *reals, void *dst);
 
     /* n rows of cos and sin of 2 pi sum_a position[a] * turns[a], times amplitude and growth, one after another,
      * `padded` each; positions of a row are `step` after those of the row before. The phase is reduced to an eighth of

@@ -117,15 +117,7 @@ pe_status pe_find_order(const pe_attention_params *p, ptrdiff_t group, ptrdiff_t
     return status == PE_OK && atomic_load(&no_memory) ? PE_NO_MEMORY : status;
 }
 
-static ptrdiff_t *order_of(const pe_attention_params *p, const pe_order *order, ptrdiff_t b, ptrdiff_t head) {
+const ptrdiff_t *pe_order_of(const pe_attention_params *p, const pe_order *order, ptrdiff_t b, ptrdiff_t head) {
     const ptrdiff_t index = head * order->heads + pe_offset(p->batch_ndim, p->batch, order->step, b);
     return order->at + index * (order->M + order->N);
-}
-
-const ptrdiff_t *pe_query_order(const pe_attention_params *p, const pe_order *order, ptrdiff_t b, ptrdiff_t head) {
-    return order->at ? order_of(p, order, b, head) : NULL;
-}
-
-const ptrdiff_t *pe_key_order(const pe_attention_params *p, const pe_order *order, ptrdiff_t b, ptrdiff_t head) {
-    return order->at ? order_of(p, order, b, head) + order->M : NULL;
 }

@@ -18,8 +18,15 @@ typedef struct {
 pe_status pe_find_order(const pe_attention_params *p, ptrdiff_t group, ptrdiff_t heads, ptrdiff_t worth,
                         pe_order *order);
 
-/* of batch b (all its axes in one) and key head; NULL: as they lie */
-const ptrdiff_t *pe_query_order(const pe_attention_params *p, const pe_order *order, ptrdiff_t b, ptrdiff_t head);
-const ptrdiff_t *pe_key_order(const pe_attention_params *p, const pe_order *order, ptrdiff_t b, ptrdiff_t head);
+/* of batch b (all its axes in one) and key head, where there are orders: the queries, and then the keys */
+const ptrdiff_t *pe_order_of(const pe_attention_params *p, const pe_order *order, ptrdiff_t b, ptrdiff_t head);
+static inline const ptrdiff_t *pe_query_order(const pe_attention_params *p, const pe_order *order, ptrdiff_t b,
+                                              ptrdiff_t head) {
+    return order->at ? pe_order_of(p, order, b, head) : NULL;
+}
+static inline const ptrdiff_t *pe_key_order(const pe_attention_params *p, const pe_order *order, ptrdiff_t b,
+                                            ptrdiff_t head) {
+    return order->at ? pe_order_of(p, order, b, head) + order->M : NULL;
+}
 
 #endif

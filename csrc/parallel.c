@@ -18,11 +18,9 @@ static int omp_get_num_procs(void) { return 1; }
 static int omp_in_parallel(void) { return 0; }
 #endif
 
-/* Below this much work a call stays on its own thread: waking a team costs 3-7 us, and beside a busy neighbour the
- * mean of a parallel call falls below that of a serial one until the work is some ten times that. */
-#define SERIAL_SECONDS 40e-6
 #define POLL_SECONDS 0.05
 #define SPIN_SECONDS 50e-6
+#define LATER (-1.0) /* than any look at the clock so far: a small call would pay for one that it does not need */
 
 static bool (*is_interrupted)(void);
 static atomic_int quota_limit, user_limit;
@@ -85,6 +83,7 @@ bool pe_stopping(void) {
     if (!call) return false;
     if (is_caller && is_interrupted && ++call->asked % 8 == 0) { /* a look at the clock costs a small call 6 % */
         double t = now();
+        if (call->last_poll == LATER) call->last_poll = t;
         if (t - call->last_poll >= POLL_SECONDS) {
             call->last_poll = t;
             if (is_interrupted()) atomic_store_explicit(&call->stop, true, memory_order_relaxed);
@@ -254,7 +253,7 @@ static pe_status run(ptrdiff_t n_tasks, size_t scratch_bytes, double seconds, pe
     if (n_tasks <= 0) return PE_OK;
     call_t call = {.n_tasks = n_tasks, .scratch_bytes = scratch_bytes, .task = task, .context = context};
     call.last_poll = last_poll;
-    int n = seconds < SERIAL_SECONDS ? 1 : pe_get_threads(num_threads);
+    int n = seconds < PE_SERIAL_SECONDS ? 1 : pe_get_threads(num_threads);
     if (n > n_tasks) n = (int)n_tasks;
     /* the caller's own scratch is found before anything is written */
     if (scratch_bytes && !scratch_get(scratch_bytes)) return PE_NO_MEMORY;
@@ -266,7 +265,8 @@ static pe_status run(ptrdiff_t n_tasks, size_t scratch_bytes, double seconds, pe
 
 pe_status pe_run(ptrdiff_t n_tasks, size_t scratch_bytes, double seconds, pe_task task, const void *context,
                  int num_threads) {
-    return run(n_tasks, scratch_bytes, seconds, task, context, num_threads, now());
+    const double looked = seconds < PE_SERIAL_SECONDS ? LATER : now();
+    return run(n_tasks, scratch_bytes, seconds, task, context, num_threads, looked);
 }
 
 pe_status pe_run_to_end(ptrdiff_t n_tasks, size_t scratch_bytes, double seconds, pe_task task, const void *context,

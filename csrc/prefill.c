@@ -103,7 +103,7 @@ static void add_bias(const pe_attention_job *job, const pe_query_tile *tile, con
     const pe_real_kernels *k = job->k;
     for (int lane = 0; lane < tile->used; lane++)
         pe_load_bias(job, tile, lane, keys, w->bias_rows + lane * PE_TILE_KEYS * k->size);
-    if (tile->used < k->lanes) memset(w->bias, 0, PE_TILE_KEYS * PE_LANE_BYTES);
+    pe_clear_lanes(k, tile, keys->n, w->bias);
     k->transpose(tile->used, keys->n, 1, NULL, w->bias_rows, PE_TILE_KEYS, w->bias, k->lanes);
     k->add_bias(keys->n, 0, tile->vectors, job->unit, w->bias, w->scores, see->bits);
     uint64_t all = ~(uint64_t)0;
@@ -182,8 +182,10 @@ static int score_keys(const pe_attention_job *job, const pe_query_tile *tile, co
     int count = find_runs(job, tile, keys, see, runs);
     for (int i = 0; i < count; i++) form_scores(job, tile, keys, runs[i], w);
     if (p->softcap > 0) k->cap(n, 0, vectors, job->unit * p->softcap, w->scores);
-    if (p->slope.data) slide(job, tile, n, tile->t, keys->s, tile->near_t, tile->slope, w);
-    if (p->rate.data) slide(job, tile, n, tile->clock, keys->clock, tile->near_clock, tile->rate, w);
+    if (p->slope.data) slide(job, tile, n, tile->t, keys->s, tile->is_near_t ? tile->near_t : NULL, tile->slope, w);
+    if (p->rate.data)
+        slide(job, tile, n, tile->clock, keys->clock,
+              tile->is_near_clock ? tile->near_clock : NULL, tile->rate, w);
     if (p->bias.data) {
         add_bias(job, tile, keys, w, see);
         count = find_runs(job, tile, keys, see, runs);

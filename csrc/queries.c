@@ -23,18 +23,25 @@ typedef struct {
 } walk_t;
 
 static walk_t walk_from(const pe_attention_job *job, const pe_query_tile *tile) {
-    return (walk_t){job, tile, tile->first / job->group, tile->first % job->group, tile->head * job->group};
+    const ptrdiff_t i = tile->first ? tile->first / job->group : 0; /* few queries begin at none */
+    return (walk_t){job, tile, i, tile->first - i * job->group, tile->head * job->group};
 }
 
 static void walk_on(walk_t *at) {
     if (++at->of_group < at->job->group) return;
     at->of_group = 0;
-    at->i++;
+    if (++at->i < at->job->p->M) return;
+    at->i = 0, at->first_head += at->job->group; /* the next key head of few queries */
 }
 
 /* the head of the query in this lane, and which of that head's queries it is */
 static ptrdiff_t head_at(const walk_t *at) { return at->first_head + at->of_group; }
 static ptrdiff_t query_at(const walk_t *at) { return at->tile->order ? at->tile->order[at->i] : at->i; }
+
+/* Lanes that are computed with: of many queries those of whole vectors. */
+static int lanes_of(const pe_attention_job *job, const pe_query_tile *tile) {
+    return job->few ? tile->used : tile->vectors * job->k->width;
+}
 
 /* A row of the caller's that may be read, or written, as reals. */
 static bool is_row(const pe_attention_job *job, const char *row) {
@@ -80,8 +87,8 @@ static void set_positions(const pe_attention_job *job, ptrdiff_t b, pe_query_til
                 pe_double_at(pe_element(p, &p->q_turn[a], pe_batch_offset(p, b, &p->q_turn[a]), h, m), 0);
     }
     /* lanes without a query compute with zeros at a position of their neighbours, and are never stored */
-    for (int lane = tile->used; !job->few && lane < job->k->lanes; lane++) tile->t[lane] = tile->t_high;
-    tile->sorted = is_sorted(tile->used, tile->t);
+    for (int lane = tile->used; lane < lanes_of(job, tile); lane++) tile->t[lane] = tile->t_high;
+    tile->sorted = !job->few && is_sorted(tile->used, tile->t);
 }
 
 /* What each query adds to its scores, and which keys it shares a segment, a row of the mask or of the bias with. */
@@ -108,48 +115,58 @@ static void set_options(const pe_attention_job *job, ptrdiff_t b, pe_query_tile 
         tile->bias_at[lane] = bias + h * p->bias.stride[nb] + m * p->bias.stride[nb + 1];
     }
     if (job->few) return;
-    for (int lane = tile->used; lane < job->k->lanes; lane++) {
+    const int lanes = lanes_of(job, tile);
+    for (int lane = tile->used; lane < lanes; lane++) {
         tile->clock[lane] = tile->clock[0];
         pe_set_real(job->k, tile->slope, lane, 0);
         pe_set_real(job->k, tile->rate, lane, 0);
     }
     const pe_real_kernels *k = job->k;
-    if (p->slope.data && !k->shift_row(k->lanes, tile->t, tile->t[0], tile->near_t)) tile->near_t = NULL;
-    if (p->rate.data && !k->shift_row(k->lanes, tile->clock, tile->clock[0], tile->near_clock)) tile->near_clock = NULL;
+    if (p->slope.data) tile->is_near_t = k->shift_row(lanes, tile->t, tile->t[0], tile->near_t);
+    if (p->rate.data) tile->is_near_clock = k->shift_row(lanes, tile->clock, tile->clock[0], tile->near_clock);
 }
 
-/* q in reals of the scores' units: as rows for few queries, otherwise down the lanes. */
+/* Few queries in reals of the scores' units: rows. */
 static void set_rows(const pe_attention_job *job, ptrdiff_t b, pe_query_tile *tile, const pe_position *position,
                      const pe_attention_scratch *w) {
     const pe_attention_params *p = job->p;
     const pe_real_kernels *k = job->k;
     const ptrdiff_t q = pe_batch_offset(p, b, &p->q), D = p->D, row_bytes = D * k->size;
-    /* the softcap is a tanh of plain units; otherwise scores are in their units from the start */
-    const double factor = p->softcap > 0 ? p->scale / p->softcap : job->unit * p->scale;
+    walk_t at = walk_from(job, tile);
+    for (int lane = 0; lane < tile->used; lane++, walk_on(&at)) {
+        const char *from = pe_element(p, &p->q, q, head_at(&at), query_at(&at));
+        if (p->rotate) k->load_row(job->dtype, D, from, w->rows + lane * row_bytes);
+        else k->load_scaled(job->dtype, D, job->factor, from, tile->q + lane * row_bytes);
+    }
+    if (!p->rotate) return;
+    pe_turn_at(job, tile->used, position, w->rows, row_bytes, w->rows, w);
+    k->load_scaled(k->size == 8 ? PE_F64 : PE_F32, tile->used * D, job->factor, w->rows, tile->q);
+}
+
+/* Many: columns, down the lanes. */
+static void set_columns(const pe_attention_job *job, ptrdiff_t b, pe_query_tile *tile, const pe_position *position,
+                     const pe_attention_scratch *w) {
+    const pe_attention_params *p = job->p;
+    const pe_real_kernels *k = job->k;
+    const ptrdiff_t q = pe_batch_offset(p, b, &p->q), D = p->D, row_bytes = D * k->size;
+    const double factor = job->factor;
     walk_t at = walk_from(job, tile);
     const char *first = pe_element(p, &p->q, q, head_at(&at), query_at(&at));
-    if (!job->few && tile->used < k->lanes) memset(tile->q, 0, (size_t)(D * PE_LANE_BYTES));
-    const ptrdiff_t lead = job->few || job->pairs || p->rotate || tile->order ? 0 : row_lead(job, &p->q, first);
+    pe_clear_lanes(k, tile, D, tile->q);
+    const ptrdiff_t lead = job->pairs || p->rotate || tile->order ? 0 : row_lead(job, &p->q, first);
     if (lead) {
         k->transpose(tile->used, D, factor, NULL, first, lead, tile->q, k->lanes);
         return;
     }
     for (int lane = 0; lane < tile->used; lane++, walk_on(&at)) {
         const char *from = pe_element(p, &p->q, q, head_at(&at), query_at(&at));
-        char *row = w->rows + lane * row_bytes;
         if (job->pairs) pair_query(D / 2, from, tile->q + lane * k->size);
-        else if (!job->few || p->rotate) k->load_row(job->dtype, D, from, row);
-        else if (is_row(job, from)) k->transpose(1, D, factor, NULL, from, 0, tile->q + lane * row_bytes, 1);
-        else {
-            k->load_row(job->dtype, D, from, row);
-            k->transpose(1, D, factor, NULL, row, 0, tile->q + lane * row_bytes, 1);
-        }
+        else k->load_row(job->dtype, D, from, w->rows + lane * row_bytes);
     }
     if (job->pairs)
-        for (int lane = 0; lane < k->lanes; lane++) pe_set_real(k, tile->scale, lane, factor);
+        for (int lane = 0; lane < lanes_of(job, tile); lane++) pe_set_real(k, tile->scale, lane, factor);
     if (p->rotate) pe_turn_at(job, tile->used, position, w->rows, row_bytes, w->rows, w);
-    if (job->few && p->rotate) k->transpose(1, tile->used * D, factor, NULL, w->rows, 0, tile->q, 1);
-    if (!job->few && !job->pairs) k->transpose(tile->used, D, factor, NULL, w->rows, D, tile->q, k->lanes);
+    if (!job->pairs) k->transpose(tile->used, D, factor, NULL, w->rows, D, tile->q, k->lanes);
 }
 
 void pe_load_queries(const pe_attention_job *job, ptrdiff_t b, pe_query_tile *tile, const pe_attention_scratch *w) {
@@ -157,8 +174,8 @@ void pe_load_queries(const pe_attention_job *job, ptrdiff_t b, pe_query_tile *ti
     pe_position position[PE_MAX_LANES];
     set_positions(job, b, tile, position);
     if (p->slope.data || p->rate.data || p->q_segments.data || p->mask.data || p->bias.data) set_options(job, b, tile);
-    set_rows(job, b, tile, position, w);
-    for (int lane = 0; lane < (job->few ? tile->used : job->k->lanes); lane++) {
+    (job->few ? set_rows : set_columns)(job, b, tile, position, w);
+    for (int lane = 0; lane < lanes_of(job, tile); lane++) {
         pe_set_real(job->k, tile->reference, lane, -INFINITY);
         pe_set_real(job->k, tile->sum, lane, 0);
     }
@@ -205,13 +222,11 @@ void pe_store_queries(const pe_attention_job *job, ptrdiff_t b, pe_query_tile *t
     if (!job->few) k->transpose(p->V, tile->used, 1, tile->factor, tile->out, k->lanes, to, lead ? lead : p->V);
     for (int lane = 0; lane < tile->used; lane++, walk_on(&at)) {
         const ptrdiff_t h = head_at(&at), m = query_at(&at);
-        char *row = w->rows + lane * p->V * k->size, *end = (char *)pe_element(p, &p->out, out, h, m);
-        if (job->few) {
-            const double share = pe_get_real(k, tile->factor, lane);
-            if (is_row(job, end)) row = end;
-            k->transpose(1, p->V, share, NULL, tile->out + lane * p->V * k->size, 0, row, 1);
-        }
-        if (!lead && row != end) k->store_row(job->dtype, p->V, row, end);
+        char *end = (char *)pe_element(p, &p->out, out, h, m);
+        const ptrdiff_t row = lane * p->V * k->size;
+        if (job->few)
+            k->store_scaled(job->dtype, p->V, pe_get_real(k, tile->factor, lane), tile->out + row, end);
+        else if (!lead) k->store_row(job->dtype, p->V, w->rows + row, end);
         if (p->lse.data) pe_set_real(k, (char *)pe_element(p, &p->lse, lse_batch, h, m), 0, lse[lane]);
     }
 }

@@ -97,6 +97,28 @@ INLINE void FN(put)(pe_dtype dtype, char *p, V a, int n) {
     else v(store)(p, a);
 }
 
+/* A row times a factor, widened as it is loaded or rounded as it is stored; dtype is that of what is not reals. */
+INLINE void FN(scale)(pe_dtype dtype, bool load, ptrdiff_t n, double factor, const char *from, char *to) {
+    const V by = v(set1)((REAL)factor);
+    const ptrdiff_t z = (ptrdiff_t)sizeof(REAL), from_size = load ? pe_itemsize(dtype) : z;
+    const ptrdiff_t to_size = load ? z : pe_itemsize(dtype);
+    const pe_dtype read = load ? dtype : REAL_DTYPE, written = load ? REAL_DTYPE : dtype;
+    ptrdiff_t i = 0;
+    for (; i + W <= n; i += W)
+        FN(put)(written, to + i * to_size, v(mul)(by, FN(get)(read, from + i * from_size, W)), W);
+    if (i == n) return;
+    const int rest = (int)(n - i);
+    FN(put)(written, to + i * to_size, v(mul)(by, FN(get)(read, from + i * from_size, rest)), rest);
+}
+#define SCALE(load)                                                                                                   \
+    if (dtype == PE_F16) FN(scale)(PE_F16, load, n, factor, from, to);                                                \
+    else if (dtype == PE_BF16) FN(scale)(PE_BF16, load, n, factor, from, to);                                         \
+    else FN(scale)(REAL_DTYPE, load, n, factor, from, to)
+
+static void FN(load_scaled)(pe_dtype dtype, ptrdiff_t n, double factor, const void *from, void *to) { SCALE(true); }
+static void FN(store_scaled)(pe_dtype dtype, ptrdiff_t n, double factor, const void *from, void *to) { SCALE(false); }
+#undef SCALE
+
 /* Two vectors from registers past the cache, where there are such stores; p is a multiple of what they fill. */
 INLINE void FN(stream_two)(pe_dtype dtype, char *p, V a, V b) {
 #if STREAM_REGISTERS
@@ -317,10 +339,6 @@ static void FN(transpose)(ptrdiff_t rows, ptrdiff_t columns, double same, const 
     enum { B = BLOCK };
     const REAL *from = src, *each = factor, one = (REAL)same;
     REAL *to = dst;
-    if (rows == 1 && dst_lead == 1 && !each) { /* a row stays one */
-        for (ptrdiff_t c = 0; c < columns; c++) to[c] = one * from[c];
-        return;
-    }
     const ptrdiff_t whole_rows = rows / B * B, whole_columns = columns / B * B;
     for (ptrdiff_t c = 0; c < whole_columns; c += B) {
         const CONCAT(block, R) f = each ? v(block_load)(each + c) : v(block_set1)(one);

@@ -172,3 +172,54 @@ def test_heads_side_by_side_in_any_order_and_with_gaps(isa, heads):
         assert np.abs(together - pe.attention(q, k.copy(), v.copy())).max() <= 1e-6
         for threads in 1, 2, 3:
             np.testing.assert_array_equal(together, pe.attention(q, k, v, num_threads=threads))
+
+
+@lru_cache(1)
+def short(dtype, heads, group, keys):
+    """Heads that share a tile, since each has little to do, and what may differ between them."""
+    batch, queries, width = 3, 2, 24
+    rng = np.random.default_rng(heads + keys)
+    q = normal(dtype, batch, heads * group, queries, width)
+    k, v = (normal(dtype, batch, heads, keys, width) for _ in "kv")
+    slopes, many = pe.alibi_slopes(heads * group), heads * group
+    scores = (batch, many, queries, keys)
+    return q, k, v, (
+        {},
+        {"causal": True, "kv_lengths": [keys, keys // 2, 0], "alibi_slopes": slopes, "softcap": 5.0},
+        {"mask": rng.random(scores) < 0.5, "sinks": slopes},
+        {"bias": np.where(rng.random(scores) < 0.2, -np.inf, rng.normal(size=scores))},
+        {"rope": pe.Rope(width), "window": (keys // 3, 2)},
+        {"clock": np.cumsum(rng.random((batch, many, keys)), axis=-1), "causal": True},
+        {"k_positions": rng.normal(size=(batch, heads, keys)), "alibi_slopes": slopes, "window": (1, None)},
+        {"segments": tuple(rng.integers(0, 3, shape) for shape in (scores[:3], (batch, heads, keys)))},
+    )
+
+
+def of_head(x, h, heads):
+    """What head h of the keys, or its group of queries, has of an operand, or of each of two."""
+    if isinstance(x, tuple):
+        return tuple(of_head(each, h, heads) for each in x)
+    if np.ndim(x) < 3:
+        return x
+    n = x.shape[1] // heads
+    return x[:, h * n:(h + 1) * n]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("keys", [1, 40, 130])
+@pytest.mark.parametrize("heads, group", [(2, 1), (8, 1), (3, 4), (12, 2), (11, 1)])
+def test_heads_of_a_short_cache_are_each_as_if_alone(isa, dtype, heads, group, keys):
+    q, k, v, sets = short(dtype, heads, group, keys)
+    for keywords in sets:
+        if keys == 1 and "clock" in keywords:
+            continue                                        # two queries have no two last times then
+        out, lse = pe.attention(q, k, v, return_lse=True, **keywords)
+        for h in range(heads):
+            own = {name: of_head(x, h, heads) for name, x in keywords.items()}
+            own |= {name: keywords[name][h * group:(h + 1) * group] for name in ("alibi_slopes", "sinks")
+                    if name in keywords}
+            alone = pe.attention(*(of_head(x, h, heads) for x in (q, k, v)), return_lse=True, **own)
+            np.testing.assert_array_equal(of_head(out, h, heads), alone[0])
+            np.testing.assert_array_equal(of_head(lse, h, heads), alone[1])
+        for threads in 1, 2, 3:
+            np.testing.assert_array_equal(out, pe.attention(q, k, v, num_threads=threads, **keywords))

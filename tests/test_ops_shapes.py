@@ -3,6 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
+from isas import each_isa
 
 import pe
 from pe import _check, _core, reference
@@ -211,6 +212,33 @@ def test_strides_change_no_bit_of_attention(strides, which):
     given = {name: normal(*shape, seed=seed) for seed, (name, shape) in enumerate(shapes.items())}
     changed = {name: STRIDES[strides](a) if which in (name, "all") else a for name, a in given.items()}
     np.testing.assert_array_equal(pe.attention(**changed), pe.attention(**given))
+
+
+@each_isa
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("queries", [1, 12, 16])
+def test_batches_too_small_for_a_task_are_each_as_if_alone(isa, dtype, queries):
+    """A task takes several of them, one after the other, and none leaves anything to the next.
+
+    Positions of some, thirds, are no float32 numbers, which is found once for each.
+    """
+    B, H, N, D = 40, 3, 20, 16
+    q, k, v = (normal(B, H, n, D, seed=n).astype(dtype) for n in (queries, N, N + 1))
+    v = v[:, :, :N]
+    t = np.arange(N - queries, N) + np.where(np.arange(B) % 3 == 1, 1 / 3, 0)[:, None, None]
+    mask = normal(B, H, queries, N) < 0.5
+    mask[::4, 1] = False
+    for keywords in ({"alibi_slopes": pe.alibi_slopes(H)}, {"mask": mask}, {"bias": normal(B, H, queries, N)},
+                     {"rope": pe.Rope(D)}, {"kv_lengths": np.arange(B) % N, "sinks": np.ones(H)}):
+        given = {"q_positions": t, "causal": True, "return_lse": True, **keywords}
+        out, lse = pe.attention(q, k, v, **given)
+        for b in range(B):
+            own = {name: x[b:b + 1] if np.shape(x)[:1] == (B,) else x for name, x in given.items()}
+            alone = pe.attention(q[b:b + 1], k[b:b + 1], v[b:b + 1], **own)
+            np.testing.assert_array_equal(out[b:b + 1], alone[0])
+            np.testing.assert_array_equal(lse[b:b + 1], alone[1])
+        for threads in 1, 2, 3:
+            np.testing.assert_array_equal(out, pe.attention(q, k, v, num_threads=threads, **given)[0])
 
 
 @pytest.mark.parametrize("strides", STRIDES)
