@@ -57,32 +57,32 @@ TANH(f64, double, -2.438831631472088e-06, 1.2209921790162781e-05, -3.70810692154
      -0.008863235499801992, 0.021869488535133222, -0.0539682539682359, 0.13333333333333322, -0.3333333333333333)
 #undef TANH
 #undef ONE_OF
-#undef COUNT
 
-/* cos and sin of `quarter` quarter turns plus `rest` turns, |rest| <= 1/8, quarter integral in [-2, 2].
+#define WHOLE 0x1.8p52 /* a number it is added to becomes a whole one, whose bits are then the lowest */
+
+/* cos and sin of n vectors of `quarter` quarter turns plus `rest` turns, |rest| <= 1/8, quarter integral, with WHOLE
+ * added: they take the places of these. Never -0.
  * sin(2 pi r) = r S(r^2), cos(2 pi r) = 1 + r^2 C(r^2), interpolated at Chebyshev nodes on r^2 in [0, 1/64]:
  * 4e-18 and 4e-19 relative, so the rounding of the steps is all there is. */
-static inline void sincos_turns(vec_f64 quarter, vec_f64 rest, vec_f64 *cos, vec_f64 *sin) {
-    vec_f64 z = mul_f64(rest, rest);
-    vec_f64 s = set1_f64(3.7808689593022955), c = set1_f64(-1.6990343940660637);
-    s = fma_f64(s, z, set1_f64(-15.093804209987114)), c = fma_f64(c, z, set1_f64(7.9032069115696785));
-    s = fma_f64(s, z, set1_f64(42.058685020160894)), c = fma_f64(c, z, set1_f64(-26.426253275854722));
-    s = fma_f64(s, z, set1_f64(-76.70585970427455)), c = fma_f64(c, z, set1_f64(60.244641352702009));
-    s = fma_f64(s, z, set1_f64(81.60524927594804)), c = fma_f64(c, z, set1_f64(-85.456817206643804));
-    s = fma_f64(s, z, set1_f64(-41.341702240399636)), c = fma_f64(c, z, set1_f64(64.939394022668243));
-    s = fma_f64(s, z, set1_f64(6.283185307179586)), c = fma_f64(c, z, set1_f64(-19.739208802178717));
-    s = mul_f64(s, rest), c = fma_f64(c, z, set1_f64(1));
-    /* one quarter: (c, s) -> (-s, c); two: (-c, -s); minus one: (s, -c) */
-    vec_f64 size = abs_f64(quarter), half = set1_f64(0.5), more = set1_f64(1.5);
-    vec_f64 zero = zero_f64();
-    mask_f64 two = gt_f64(size, more), any = gt_f64(size, half);
-    vec_f64 first = select_f64(any, select_f64(two, c, s), c), second = select_f64(any, select_f64(two, s, c), s);
-    mask_f64 plus = gt_f64(quarter, half), minus = gt_f64(set1_f64(-0.5), quarter);
-    first = select_f64(two, sub_f64(zero, first), select_f64(plus, sub_f64(zero, first), first));
-    second = select_f64(two, sub_f64(zero, second), select_f64(minus, sub_f64(zero, second), second));
-    *cos = first;
-    *sin = second;
+ALWAYS void sincos_many_turns(int n, vec_f64 *quarter, vec_f64 *rest) {
+    static const double of_s[] = {3.7808689593022955, -15.093804209987114, 42.058685020160894, -76.70585970427455,
+                                  81.60524927594804,  -41.341702240399636, 6.283185307179586};
+    static const double of_c[] = {-1.6990343940660637, 7.9032069115696785, -26.426253275854722, 60.244641352702009,
+                                  -85.456817206643804, 64.939394022668243, -19.739208802178717};
+    vec_f64 z[4], s[4], c[4];
+    for (int i = 0; i < n; i++) z[i] = mul_f64(rest[i], rest[i]), s[i] = set1_f64(*of_s), c[i] = set1_f64(*of_c);
+    for (int k = 1; k < COUNT(of_s); k++)
+        for (int i = 0; i < n; i++)
+            s[i] = fma_f64(s[i], z[i], set1_f64(of_s[k])), c[i] = fma_f64(c[i], z[i], set1_f64(of_c[k]));
+    for (int i = 0; i < n; i++) s[i] = mul_f64(s[i], rest[i]), c[i] = fma_f64(c[i], z[i], set1_f64(1));
+    for (int i = 0; i < n; i++) { /* one quarter: (c, s) -> (-s, c); two: (-c, -s); three: (s, -c) */
+        const vec_f64 q = quarter[i];
+        const mask_f64 odd = odd_f64(q);
+        quarter[i] = add_f64(negate_by_f64(select_f64(odd, s[i], c[i]), add_f64(q, set1_f64(1))), zero_f64());
+        rest[i] = add_f64(negate_by_f64(select_f64(odd, c[i], s[i]), q), zero_f64());
+    }
 }
+#undef COUNT
 
 #if W_f32 > 1
 /* The same for float32: quarters in the upper two bits of `quarter`, and x, |x| <= 0.84 radians times TAU / 2 pi. TAU

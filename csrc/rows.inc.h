@@ -223,7 +223,7 @@ INLINE void word_rows(const pe_turns *turns, int axes, int n, const double *posi
 /* Adding 1.5 * 2^20 rounds to words, which are then the lowest 32 bits; of 1.5 * 2^52, to whole turns. */
 INLINE void real_rows(const pe_turns *turns, int axes, bool far, int n, const double *position, ptrdiff_t step,
                       float *cos, float *sin) {
-    const vec_f64 words = set1_f64(0x1.8p20), whole = set1_f64(0x1.8p52);
+    const vec_f64 words = set1_f64(0x1.8p20), whole = set1_f64(WHOLE);
     const vec_f32 amplitude = set1_f32((float)turns->amplitude);
     const ptrdiff_t padded = turns->padded;
     double signed_position[ANGLE_ROWS * PE_MAX_POSITION_AXES];
@@ -278,27 +278,37 @@ static int near_rows(const pe_turns *turns, ptrdiff_t most, const double *positi
 }
 #endif
 
-/* Phases of any size, a row at a time: in float64 for float64, where a position is BEYOND, and in plain C. */
+/* Phases of any size, a row at a time: in float64 for float64, where a position is BEYOND, and in plain C. Some vectors
+ * side by side: a processor sees too little of what comes next to work on more than two. */
 static void FN(turn_angles)(const pe_turns *turns, const double *position, REAL *cos, REAL *sin) {
+    enum { N = PE_ANGLE_PAD / W_f64 < 4 ? PE_ANGLE_PAD / W_f64 : 4 };
     const vec_f64 amplitude = set1_f64(turns->amplitude), signed_amplitude = set1_f64(turns->sign * turns->amplitude);
-    const vec_f64 four = set1_f64(4), fourth = set1_f64(0.25);
-    for (ptrdiff_t l = 0; l < turns->padded; l += W_f64) {
-        vec_f64 quarter = zero_f64(), rest = zero_f64();
+    const vec_f64 four = set1_f64(4), less = set1_f64(-0.25), whole = set1_f64(WHOLE);
+    for (ptrdiff_t l = 0; l < turns->padded; l += N * W_f64) {
+        vec_f64 quarter[N], rest[N], head[N], tail[N];
+        for (int i = 0; i < N; i++) quarter[i] = rest[i] = zero_f64();
         for (int a = 0; a < turns->axes; a++) {
-            const ptrdiff_t at = a * turns->axis + l;
-            vec_f64 head, tail; /* the head loses whole quarters exactly before the tail is added */
-            product_f64(position[a], turns->high + at, turns->low + at, &head, &tail);
-            vec_f64 q = round_f64(mul_f64(head, four));
-            rest = add_f64(rest, add_f64(sub_f64(head, mul_f64(q, fourth)), tail));
-            quarter = add_f64(quarter, sub_f64(q, mul_f64(four, round_f64(mul_f64(q, fourth)))));
+            const double *high = turns->high + a * turns->axis + l, *low = turns->low + a * turns->axis + l;
+            for (int i = 0; i < N; i++)
+                product_f64(position[a], high + i * W_f64, low + i * W_f64, &head[i], &tail[i]);
+            for (int i = 0; i < N; i++) { /* the head loses whole turns, then quarters, before the tail is added */
+                head[i] = sub_f64(head[i], round_f64(head[i]));
+                const vec_f64 q = sub_f64(fma_f64(head[i], four, whole), whole);
+                rest[i] = add_f64(rest[i], add_f64(fma_f64(q, less, head[i]), tail[i]));
+                quarter[i] = add_f64(quarter[i], q);
+            }
         }
-        vec_f64 q = round_f64(mul_f64(rest, four)), c, s;
-        rest = sub_f64(rest, mul_f64(q, fourth));
-        quarter = add_f64(quarter, q);
-        quarter = sub_f64(quarter, mul_f64(four, round_f64(mul_f64(quarter, fourth))));
-        sincos_turns(quarter, rest, &c, &s);
-        STORE_FROM_F64(cos + l, mul_f64(c, amplitude));
-        STORE_FROM_F64(sin + l, mul_f64(s, signed_amplitude));
+        for (int i = 0; i < N; i++) {
+            rest[i] = sub_f64(rest[i], round_f64(rest[i]));
+            const vec_f64 q = fma_f64(rest[i], four, whole);
+            rest[i] = fma_f64(sub_f64(q, whole), less, rest[i]);
+            quarter[i] = add_f64(quarter[i], q);
+        }
+        sincos_many_turns(N, quarter, rest);
+        for (int i = 0; i < N; i++) {
+            STORE_FROM_F64(cos + l + i * W_f64, mul_f64(quarter[i], amplitude));
+            STORE_FROM_F64(sin + l + i * W_f64, mul_f64(rest[i], signed_amplitude));
+        }
     }
 }
 

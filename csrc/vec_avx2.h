@@ -148,6 +148,15 @@ static inline vec_f64 difference_f64(const double *t, vec_f64 s) { return _mm256
 /* a * b - product, exactly, where product = a * b rounded */
 static inline vec_f64 product_tail(vec_f64 a, vec_f64 b, vec_f64 product) { return _mm256_fmsub_pd(a, b, product); }
 
+/* of a whole number with WHOLE added: is it odd; and a, negated where the bit above its lowest is set */
+static inline mask_f64 odd_f64(vec_f64 whole) {
+    return _mm256_castsi256_pd(_mm256_slli_epi64(_mm256_castpd_si256(whole), 63));
+}
+static inline vec_f64 negate_by_f64(vec_f64 a, vec_f64 whole) {
+    const __m256d bit = _mm256_castsi256_pd(_mm256_slli_epi64(_mm256_castpd_si256(whole), 62));
+    return _mm256_xor_pd(a, _mm256_and_pd(bit, _mm256_set1_pd(-0.0)));
+}
+
 static inline void store_narrow_f32(float *p, vec_f64 a) { _mm_storeu_ps(p, _mm256_cvtpd_ps(a)); }
 
 /* The low 32 bits of 2 W float64 numbers, in their order, if these were loaded as a pair. */

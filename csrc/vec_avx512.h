@@ -112,6 +112,15 @@ static inline vec_f64 difference_f64(const double *t, vec_f64 s) { return _mm512
 /* a * b - product, exactly, where product = a * b rounded */
 static inline vec_f64 product_tail(vec_f64 a, vec_f64 b, vec_f64 product) { return _mm512_fmsub_pd(a, b, product); }
 
+/* of a whole number with WHOLE added: is it odd; and a, negated where the bit above its lowest is set */
+static inline mask_f64 odd_f64(vec_f64 whole) {
+    return _mm512_test_epi64_mask(_mm512_castpd_si512(whole), _mm512_set1_epi64(1));
+}
+static inline vec_f64 negate_by_f64(vec_f64 a, vec_f64 whole) {
+    const __m512i bit = _mm512_slli_epi64(_mm512_castpd_si512(whole), 62), sign = _mm512_set1_epi64(INT64_MIN);
+    return _mm512_castsi512_pd(_mm512_ternarylogic_epi64(_mm512_castpd_si512(a), bit, sign, 0x78));
+}
+
 static inline void store_narrow_f32(float *p, vec_f64 a) { _mm256_storeu_ps(p, _mm512_cvtpd_ps(a)); }
 
 /* The low 32 bits of 2 W float64 numbers, in their order, if these were loaded as a pair. */

@@ -104,6 +104,20 @@ static inline double product_tail(double a, double b, double product) {
     return ((a1 * b1 - product) + a1 * b2 + a2 * b1) + a2 * b2;
 }
 
+/* of a whole number with WHOLE added: is it odd; and a, negated where the bit above its lowest is set */
+static inline int odd_f64(double whole) {
+    uint64_t bits;
+    memcpy(&bits, &whole, sizeof bits);
+    return (int)(bits & 1);
+}
+static inline double negate_by_f64(double a, double whole) {
+    uint64_t bits, by;
+    memcpy(&bits, &a, sizeof bits);
+    memcpy(&by, &whole, sizeof by);
+    bits ^= (by & 2) << 62;
+    return load_f64(&bits);
+}
+
 static inline void store_narrow_f32(float *p, double a) { *p = (float)a; }
 
 static inline float load_half(const void *p) {
