@@ -88,3 +88,25 @@ def test_clocks_leave_the_future_to_positions(isa, dtype):
         want = row_by_row(clock[1][head], clock[0][head], rate[head], False, dtype)
         want[s > t[:, None]] = -np.inf
         assert_same_bits(got[head], want)
+
+
+@each_isa
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_nothing_but_the_rows_is_written(isa, dtype):
+    """Of rows of any length at any place in a line, one after another and with a line's room between them."""
+    item = np.dtype(dtype).itemsize
+    for n in range(1, 21):
+        expected = pe.reference.alibi_bias(3, n, slopes=0.5)
+        for apart in (n * item, 128 + n * item // 64 * 64):
+            for place in range(8):
+                memory = np.full(4 * apart + 256, 77, np.uint8)
+                start = -memory.ctypes.data % 64 + place * item
+                out = np.ndarray((3, n), dtype, memory, start, (apart, item))
+                pe.alibi_bias(3, n, slopes=0.5, out=out)
+                assert (out == expected.astype(dtype)).all()
+                out.fill(0)
+                left = memory.copy()
+                rows = np.ndarray((3, n * item), np.uint8, left, start, (apart, 1))
+                assert not rows.any()
+                rows.fill(77)
+                assert (left == 77).all()

@@ -419,3 +419,28 @@ def test_inverse_undoes_the_amplitude_too():
 def test_bad_input(make, error, words):
     with pytest.raises(error, match=words):
         make()
+
+
+@each_isa
+@pytest.mark.parametrize("layout", ["interleaved", "half"])
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float32, np.float64])
+def test_rows_of_any_width_end_where_they_end(isa, dtype, layout):
+    """What ends in a part of a vector is written in parts, and nothing beside it."""
+    for width in range(2, 44, 2):
+        for place in range(4):
+            x = np.random.default_rng(width).standard_normal((3, 5, width)).astype(dtype)
+            memory = np.full(x.nbytes + 96, 77, np.uint8)
+            out = np.ndarray(x.shape, dtype, memory, 32 + place * x.itemsize)
+            pe.apply_rope(x, positions=np.arange(5), layout=layout, out=out)
+            wide = np.zeros((3, 5, 64), dtype)
+            at = [slice(0, width)]
+            if layout == "half":
+                at = [slice(0, width // 2), slice(32, 32 + width // 2)]
+            for place_in_wide, place_in_x in zip(at, np.split(np.arange(width), len(at)), strict=True):
+                wide[..., place_in_wide] = x[..., place_in_x]
+            freqs = np.zeros(32)
+            freqs[:width // 2] = pe.Rope(width).freqs[0]
+            turned = pe.apply_rope(wide, positions=np.arange(5), freqs=freqs, layout=layout)
+            assert out.tobytes() == np.concatenate([turned[..., part] for part in at], -1).tobytes()
+            begin = 32 + place * x.itemsize
+            assert (memory[:begin] == 77).all() and (memory[begin + x.nbytes:] == 77).all()
