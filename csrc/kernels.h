@@ -37,6 +37,9 @@ typedef struct {
  * of 2w, else pairs (2l, 2l + 1). out may be x. Angles are read in whole vectors: PE_ANGLE_PAD reals may be read from
  * the last multiple of it on. Past the cache x is asked for `ahead` rows early, that of the next call at `next`, or
  * NULL; in it `ahead` is 0. stream: out is past it too, rows of at most PE_STREAM_ROW bytes that follow one another.
+ * heads: 2 where the same is done to other rows, x_apart and out_apart (whole lines) bytes from these, by turns where
+ * that is faster: memory serves two streams sooner than one, and half as many angles come from L2. Only where angles
+ * are given; else 0 or 1.
  * turns: angles are made on the way from positions `position_step` apart (sincos_rows), so that arithmetic and memory
  * are busy together; cos and sin are then scratch for PE_ANGLE_ROWS rows. */
 typedef struct {
@@ -47,6 +50,8 @@ typedef struct {
     const char *x, *next;
     char *cos, *sin, *out;
     ptrdiff_t x_step, angle_step, out_step, position_step;
+    int heads;
+    ptrdiff_t x_apart, out_apart;
     const pe_turns *turns;
     const double *position;
 } pe_turned;
@@ -241,7 +246,8 @@ typedef struct {
     /* lse (parts, PE_MERGED_ROWS), logarithms of n rows' normalisers, become the parts' shares of their sum, which is
      * total * e^top; all 0 where all are -inf. Whole vectors are read and written. */
     void (*share_parts)(ptrdiff_t parts, ptrdiff_t n, double *lse, double *top, double *total);
-    bool half_lines; /* half pairs leave past the cache in whole lines of out, wherever they begin */
+    bool whole_lines; /* of out leave past the cache from registers: of half pairs too, wherever they begin, and of two
+                       * heads by turns */
     ptrdiff_t ahead; /* bytes: how early rows to be turned are asked for */
     void (*stream_end)(void); /* once a task, after stores past the cache: makes them visible to other threads */
 } pe_kernels;

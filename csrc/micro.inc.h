@@ -114,6 +114,6 @@ static void end_stream(void) { fence(); }
 
 #define KERNELS                                                                                                       \
     .real = {REAL_KERNELS(f32, float), REAL_KERNELS(f64, double)}, .split_turns = split_turns,                        \
-    .share_parts = share_parts, .half_lines = STREAM_REGISTERS, .ahead = AHEAD_BYTES, .stream_end = end_stream
+    .share_parts = share_parts, .whole_lines = STREAM_REGISTERS, .ahead = AHEAD_BYTES, .stream_end = end_stream
 
 const pe_kernels TABLE = {.isa = ISA, KERNELS};

@@ -188,7 +188,13 @@ static void rope_task(const void *context, ptrdiff_t task, void *scratch) {
         if (job->tables) load_tables(job, first + from, made - from, cos, sin);
         else if (!job->own) make_angles(job, &places, from, made, cos, sin);
         const ptrdiff_t begin = swap ? 0 : from, end = swap ? shared.n : made; /* of inner */
-        for (ptrdiff_t i = swap ? from : 0; i < (swap ? made : shared.n); i++)
+        const ptrdiff_t outer_end = swap ? made : shared.n;
+        for (ptrdiff_t i = swap ? from : 0; i < outer_end; i += rows.heads) {
+            rows.heads = 1;
+            if (job->stream && pe_active->whole_lines && !swap && !job->own && i + 1 < outer_end) {
+                rows.x_apart = outer->x[i + 1] - outer->x[i], rows.out_apart = outer->out[i + 1] - outer->out[i];
+                if (rows.out_apart % 64 == 0) rows.heads = 2;
+            }
             for (ptrdiff_t j = begin; j < end; j += rows.rows) {
                 const ptrdiff_t angle = (swap ? i : j) - from;
                 rows.rows = inner->even[j] < end - j ? inner->even[j] : end - j;
@@ -204,11 +210,12 @@ static void rope_task(const void *context, ptrdiff_t task, void *scratch) {
                 rows.out = p->out.data + outer->out[i] + inner->out[j];
                 rows.cos = cos + (job->own ? 0 : angle * job->angle_bytes);
                 rows.sin = sin + (job->own ? 0 : angle * job->angle_bytes);
-                const ptrdiff_t in = j + rows.rows < inner->n ? i : i + 1, jn = in == i ? j + rows.rows : 0;
+                const ptrdiff_t in = j + rows.rows < inner->n ? i : i + rows.heads, jn = in == i ? j + rows.rows : 0;
                 rows.next = in < outer->n ? p->x.data + outer->x[in] + inner->x[jn] : NULL;
                 rows.stream = job->stream && rows.out_step == job->row_bytes;
                 job->k->rotate(&rows);
             }
+        }
     }
     if (job->stream) pe_active->stream_end();
 }
@@ -260,7 +267,7 @@ pe_status pe_rope(const pe_rope_params *p) {
     const size_t table = ((size_t)((job.own ? PE_ANGLE_ROWS : job.table_block) * angle_bytes) + 63) / 64 * 64;
     /* whole lines of out meet whole vectors of angles: across two lines they take up to twice as long */
     const size_t skipped = (uintptr_t)p->out.data % 64 / ((p->plan.half ? 1 : 2) * (size_t)pe_itemsize(job.dtype));
-    job.cos_at = job.stream && (!p->plan.half || pe_active->half_lines) ? skipped * (size_t)job.k->size % 64 : 0;
+    job.cos_at = job.stream && (!p->plan.half || pe_active->whole_lines) ? skipped * (size_t)job.k->size % 64 : 0;
     job.sin_at = job.cos_at + table;
     const size_t scratch = job.sin_at + table;
     const double seconds = SECONDS_PER_BYTE * 2 * (double)(rows * job.row_bytes) +

@@ -2,11 +2,11 @@
  * stop in between. The dtype is a constant at each place of use, so that a loop holds one kind of load and store; each
  * has a function to itself, and with it all registers. */
 
-/* Asks for the row that is due `ahead` rows after this one. */
-INLINE void FN(ask_ahead)(const pe_turned *t, ptrdiff_t row, ptrdiff_t bytes) {
+/* Asks for the row that is due `ahead` rows after this one, `apart` bytes further. */
+INLINE void FN(ask_ahead)(const pe_turned *t, ptrdiff_t row, ptrdiff_t bytes, ptrdiff_t apart) {
     const ptrdiff_t i = row + t->ahead;
     const char *soon = i < t->rows ? t->x + i * t->x_step : t->next ? t->next + (i - t->rows) * t->x_step : NULL;
-    for (ptrdiff_t at = 0; soon && at < bytes; at += LINE) __builtin_prefetch(soon + at, 0, AHEAD_HINT);
+    for (ptrdiff_t at = 0; soon && at < bytes; at += LINE) __builtin_prefetch(soon + apart + at, 0, AHEAD_HINT);
 }
 
 /* Row i's angles, and those of the rows after it, where they are made on the way; where they then begin. */
@@ -60,7 +60,7 @@ INLINE void FN(half_rows)(const pe_turned *t, pe_dtype dtype) {
     const ptrdiff_t z = pe_itemsize(dtype), planes = t->planes;
     const ptrdiff_t w = t->blocks == 1 ? planes : planes / t->blocks, whole = w / W * W; /* a division costs a row */
     for (ptrdiff_t row = 0; row < t->rows; row++) {
-        if (t->ahead) FN(ask_ahead)(t, row, t->before + 2 * planes * z + t->after);
+        if (t->ahead) FN(ask_ahead)(t, row, t->before + 2 * planes * z + t->after, 0);
         const char *x = t->x + row * t->x_step + t->before;
         char *out = t->out + row * t->out_step + t->before;
         const REAL *cos = (const REAL *)(t->cos + row * t->angle_step);
@@ -154,7 +154,7 @@ INLINE void FN(pair_rows)(const pe_turned *t, pe_dtype dtype) {
     const bool one = !t->ahead && FN(is_one)(t);
     const size_t n = 2 * (size_t)(one ? t->rows * t->planes : t->planes);
     for (ptrdiff_t row = 0; row < (one ? 1 : t->rows); row++) {
-        if (t->ahead) FN(ask_ahead)(t, row, t->before + (ptrdiff_t)n * pe_itemsize(dtype) + t->after);
+        if (t->ahead) FN(ask_ahead)(t, row, t->before + (ptrdiff_t)n * pe_itemsize(dtype) + t->after, 0);
         FN(turn_pairs)(dtype, n, t->x + row * t->x_step + t->before, (const REAL *)(t->cos + row * t->angle_step),
                        (const REAL *)(t->sin + row * t->angle_step), t->out + row * t->out_step + t->before);
     }
@@ -180,48 +180,56 @@ INLINE void FN(turn_line)(pe_dtype dtype, const char *x, const REAL *cos, const 
 }
 #endif
 
-/* n bytes of values, the next of the stream. Lines that begin or end elsewhere go by its buffer. Of whole ones,
+/* n bytes of values, the next of a stream or of two. Lines that begin or end elsewhere go by its buffer. Of whole ones,
  * turning takes about as long as moving, and neither waits for the other: from registers, or two at a time by memory.
  * What follows x reaches to `end`, and then goes on at t->next. */
-INLINE void FN(stream_values)(const pe_turned *t, pe_dtype dtype, ptrdiff_t n, const char *x, const char *end,
-                              const REAL *cos, const REAL *sin, stream_t *stream) {
-    enum { SOME = STREAM_REGISTERS ? LINE : 2 * LINE };
-    const ptrdiff_t z = pe_itemsize(dtype), ahead = t->ahead * t->x_step;
-    ptrdiff_t i = 0;
-    if (stream->held) {
-        i = LINE - stream->held < n ? LINE - stream->held : n;
-        FN(turn_pairs)(dtype, (size_t)(i / z), x, cos, sin, stream_place(stream));
-        stream_row(stream, i);
+INLINE void FN(stream_values)(const pe_turned *t, pe_dtype dtype, int heads, ptrdiff_t n, const char *x,
+                              const char *end, const REAL *cos, const REAL *sin, stream_t *stream) {
+    enum { SOME = STREAM_REGISTERS ? LINE : 2 * LINE, PIECE = 8 * LINE }; /* by turns, pieces of two streams */
+    const ptrdiff_t z = pe_itemsize(dtype), ahead = t->ahead * t->x_step, held = stream->held;
+    const ptrdiff_t first = !held ? 0 : LINE - held < n ? LINE - held : n, whole = first + (n - first) / SOME * SOME;
+    for (int h = 0; first && h < heads; h++) {
+        FN(turn_pairs)(dtype, (size_t)(first / z), x + h * t->x_apart, cos, sin, stream_place(&stream[h]));
+        stream_row(&stream[h], first);
     }
-    for (; i + SOME <= n; i += SOME, stream->line += SOME) {
-        const char *soon = x + i + ahead;
-        if (soon >= end) soon = t->next ? t->next + (soon - end) : x;
-        for (int line = 0; line < SOME; line += LINE) __builtin_prefetch(soon + line, 0, AHEAD_HINT);
+    for (ptrdiff_t piece = first, stop; piece < whole; piece = stop) {
+        stop = heads == 1 || whole - piece < PIECE ? whole : piece + PIECE;
+        for (int h = 0; h < heads; h++)
+            for (ptrdiff_t i = piece; i < stop; i += SOME, stream[h].line += SOME) {
+                const char *from = x + i + h * t->x_apart, *soon = x + i + ahead;
+                if (soon >= end) soon = t->next ? t->next + (soon - end) : x;
+                for (int line = 0; line < SOME; line += LINE)
+                    __builtin_prefetch(soon + h * t->x_apart + line, 0, AHEAD_HINT);
 #if STREAM_REGISTERS
-        FN(turn_line)(dtype, x + i, cos + i / z / 2, sin + i / z / 2, stream->line);
+                FN(turn_line)(dtype, from, cos + i / z / 2, sin + i / z / 2, stream[h].line);
 #else
-        char lines[SOME] __attribute__((aligned(LINE)));
-        FN(turn_pairs)(dtype, (size_t)(SOME / z), x + i, cos + i / z / 2, sin + i / z / 2, lines);
-        for (int line = 0; line < SOME; line += LINE) stream_line(stream->line + line, lines + line);
+                char lines[SOME] __attribute__((aligned(LINE)));
+                FN(turn_pairs)(dtype, (size_t)(SOME / z), from, cos + i / z / 2, sin + i / z / 2, lines);
+                for (int line = 0; line < SOME; line += LINE) stream_line(stream[h].line + line, lines + line);
 #endif
+            }
     }
-    if (i == n) return;
-    FN(turn_pairs)(dtype, (size_t)((n - i) / z), x + i, cos + i / z / 2, sin + i / z / 2, stream_place(stream));
-    stream_row(stream, n - i);
+    for (int h = 0; whole < n && h < heads; h++) {
+        const ptrdiff_t angle = whole / z / 2;
+        FN(turn_pairs)(dtype, (size_t)((n - whole) / z), x + whole + h * t->x_apart, cos + angle, sin + angle,
+                       stream_place(&stream[h]));
+        stream_row(&stream[h], n - whole);
+    }
 }
 
 /* Pairs of rows that are one, past the cache */
-INLINE void FN(stream_pairs)(const pe_turned *t, pe_dtype dtype) {
-    char buffer[PE_STREAM_ROW + LINE] __attribute__((aligned(PE_STREAM_ROW + LINE)));
-    stream_t stream = stream_open(t->out, buffer);
+INLINE void FN(stream_pairs)(const pe_turned *t, pe_dtype dtype, int heads) {
+    char buffer[2][PE_STREAM_ROW + LINE] __attribute__((aligned(PE_STREAM_ROW + LINE)));
+    stream_t stream[2];
+    for (int h = 0; h < heads; h++) stream[h] = stream_open(t->out + h * t->out_apart, buffer[h]);
     const char *end = t->x + t->rows * t->x_step;
     const ptrdiff_t few = t->turns ? PE_ANGLE_ROWS : t->rows;
     for (ptrdiff_t row = 0; row < t->rows; row += few) {
         const ptrdiff_t n = t->rows - row < few ? t->rows - row : few, angle = FN(angles_of)(t, row);
-        FN(stream_values)(t, dtype, n * t->x_step, t->x + row * t->x_step, end, (const REAL *)(t->cos + angle),
-                          (const REAL *)(t->sin + angle), &stream);
+        FN(stream_values)(t, dtype, heads, n * t->x_step, t->x + row * t->x_step, end,
+                          (const REAL *)(t->cos + angle), (const REAL *)(t->sin + angle), stream);
     }
-    stream_close(&stream);
+    for (int h = 0; h < heads; h++) stream_close(&stream[h]);
 }
 
 /* Half pairs past the cache, in one piece: a call for every few rows costs a tenth of the speed. */
@@ -232,7 +240,7 @@ INLINE void FN(stream_half_rows)(const pe_turned *t, pe_dtype dtype) {
     pe_turned one = *t;
     one.rows = 1, one.ahead = 0, one.turns = NULL;
     for (ptrdiff_t row = 0; row < t->rows; row++) {
-        if (t->ahead) FN(ask_ahead)(t, row, bytes);
+        if (t->ahead) FN(ask_ahead)(t, row, bytes, 0);
         const ptrdiff_t angle = FN(angles_of)(t, row);
         one.cos = t->cos + angle, one.sin = t->sin + angle;
         one.out = stream_place(&stream);
@@ -279,53 +287,78 @@ INLINE void FN(turn_half_lines)(pe_dtype dtype, const char *x, ptrdiff_t apart, 
 /* Half pairs past the cache where halves are whole lines long, but begin anywhere: lines that hold the end of one and
  * the beginning of the next are put together aside, and leave a row later, or their loads would wait for their stores.
  * Vectors may reach beyond such a line on either side. */
-INLINE void FN(stream_halves)(const pe_turned *t, pe_dtype dtype) {
-    enum { SLOT = 3 * LINE };
-    char slots[4 * SLOT] __attribute__((aligned(LINE)));
+#define SLOT (3 * LINE)
+
+/* row `row` at x, whose place is `out`; slots are those of its stream */
+INLINE void FN(stream_halves_row)(const pe_turned *t, pe_dtype dtype, ptrdiff_t row, const char *x, const REAL *cos,
+                                  const REAL *sin, char *out, char *slots) {
     const ptrdiff_t z = pe_itemsize(dtype), w = t->planes, half = w * z, bytes = 2 * half;
     const ptrdiff_t past = (ptrdiff_t)((uintptr_t)t->out % LINE), head = past ? (LINE - past) / z : 0;
-    char *out = t->out;
-    for (ptrdiff_t row = 0; row <= t->rows; row++, out += bytes) {
-        char *start = slots + LINE + row % 2 * 2 * SLOT, *before = slots + LINE + (row + 1) % 2 * 2 * SLOT;
-        if (past && row == 1) memcpy(out - bytes, before + past, (size_t)(LINE - past));
-        else if (past && row) stream_line(out - bytes - past, before);
-        if (past && row) stream_line(out - half - past, before + SLOT);
-        if (row == t->rows) {
-            memcpy(out - past, start, (size_t)past);
-            break;
+    char *start = slots + LINE + row % 2 * 2 * SLOT, *before = slots + LINE + (row + 1) % 2 * 2 * SLOT;
+    if (past && row == 1) memcpy(out - bytes, before + past, (size_t)(LINE - past));
+    else if (past && row) stream_line(out - bytes - past, before);
+    if (past && row) stream_line(out - half - past, before + SLOT);
+    if (row == t->rows) {
+        memcpy(out - past, start, (size_t)past);
+        return;
+    }
+    for (ptrdiff_t l = 0; l < head; l += W)
+        FN(turn_halves)(dtype, W, x + l * z, half, cos + l, sin + l, start + past + l * z, SLOT);
+    for (ptrdiff_t l = w, at = past; at > 0;) {
+        l -= W, at -= W * z;
+        FN(turn_halves)(dtype, W, x + l * z, half, cos + l, sin + l, start + SLOT + at, before - start - SLOT);
+    }
+    for (ptrdiff_t l = head; l + LINE / z <= w; l += LINE / z)
+        FN(turn_half_lines)(dtype, x + l * z, half, cos + l, sin + l, out + l * z);
+}
+
+INLINE void FN(stream_halves)(const pe_turned *t, pe_dtype dtype, int heads) {
+    char slots[2][4 * SLOT] __attribute__((aligned(LINE)));
+    const ptrdiff_t bytes = 2 * t->planes * pe_itemsize(dtype);
+    for (ptrdiff_t row = 0; row <= t->rows; row++) {
+        const ptrdiff_t angle = row < t->rows ? FN(angles_of)(t, row) : 0;
+        for (int h = 0; h < heads; h++) {
+            if (t->ahead && row < t->rows) FN(ask_ahead)(t, row, bytes, h * t->x_apart);
+            FN(stream_halves_row)(t, dtype, row, t->x + row * t->x_step + h * t->x_apart,
+                                  (const REAL *)(t->cos + angle), (const REAL *)(t->sin + angle),
+                                  t->out + row * bytes + h * t->out_apart, slots[h]);
         }
-        if (t->ahead) FN(ask_ahead)(t, row, bytes);
-        const ptrdiff_t angle = FN(angles_of)(t, row);
-        const REAL *cos = (const REAL *)(t->cos + angle), *sin = (const REAL *)(t->sin + angle);
-        const char *x = t->x + row * t->x_step;
-        for (ptrdiff_t l = 0; l < head; l += W)
-            FN(turn_halves)(dtype, W, x + l * z, half, cos + l, sin + l, start + past + l * z, SLOT);
-        for (ptrdiff_t l = w, at = past; at > 0;) {
-            l -= W, at -= W * z;
-            FN(turn_halves)(dtype, W, x + l * z, half, cos + l, sin + l, start + SLOT + at, before - start - SLOT);
-        }
-        for (ptrdiff_t l = head; l + LINE / z <= w; l += LINE / z)
-            FN(turn_half_lines)(dtype, x + l * z, half, cos + l, sin + l, out + l * z);
     }
 }
 #endif
 
 /* Rows of half pairs past the cache */
+static bool FN(may_stream_halves)(const pe_turned *t) {
+    const ptrdiff_t z = pe_itemsize(t->dtype);
+    return STREAM_REGISTERS && t->blocks == 1 && !t->before && !t->after && t->planes * z % LINE == 0 &&
+           (uintptr_t)t->out % (size_t)z == 0;
+}
+
 INLINE void FN(stream_half)(const pe_turned *t, pe_dtype dtype) {
 #if STREAM_REGISTERS
-    const ptrdiff_t z = pe_itemsize(dtype);
-    if (t->blocks == 1 && !t->before && !t->after && t->planes * z % LINE == 0 && (uintptr_t)t->out % (size_t)z == 0) {
-        FN(stream_halves)(t, dtype);
+    if (FN(may_stream_halves)(t)) {
+        if (t->heads == 2) FN(stream_halves)(t, dtype, 2);
+        else FN(stream_halves)(t, dtype, 1);
         return;
     }
 #endif
     FN(stream_half_rows)(t, dtype);
 }
 
+INLINE void FN(stream_pair)(const pe_turned *t, pe_dtype dtype) {
+#if STREAM_REGISTERS
+    if (t->heads == 2) {
+        FN(stream_pairs)(t, dtype, 2);
+        return;
+    }
+#endif
+    FN(stream_pairs)(t, dtype, 1);
+}
+
 #define TURNERS(name, dtype)                                                                                          \
     static void FN(name##_pairs)(const pe_turned *t) { FN(pair_rows)(t, dtype); }                                     \
     static void FN(name##_half)(const pe_turned *t) { FN(half_rows)(t, dtype); }                                      \
-    static void FN(name##_pair_stream)(const pe_turned *t) { FN(stream_pairs)(t, dtype); }                            \
+    static void FN(name##_pair_stream)(const pe_turned *t) { FN(stream_pair)(t, dtype); }                             \
     static void FN(name##_half_stream)(const pe_turned *t) { FN(stream_half)(t, dtype); }
 
 TURNERS(real, REAL_DTYPE)
@@ -359,7 +392,7 @@ static void FN(turn_few)(const pe_turned *t, ptrdiff_t bytes, turner kernel) {
     for (ptrdiff_t row = 0; row < t->rows; row += some.rows) {
         const ptrdiff_t angle = FN(angles_of)(t, row);
         some.rows = t->rows - row < few ? t->rows - row : few;
-        for (ptrdiff_t i = row; t->ahead && i < row + some.rows; i++) FN(ask_ahead)(t, i, bytes);
+        for (ptrdiff_t i = row; t->ahead && i < row + some.rows; i++) FN(ask_ahead)(t, i, bytes, 0);
         some.x = t->x + row * t->x_step;
         some.cos = t->cos + angle, some.sin = t->sin + angle;
         some.out = t->stream ? stream_place(&stream) : t->out + row * t->out_step;
@@ -378,6 +411,13 @@ static bool FN(may_stream_pairs)(const pe_turned *t) {
     return STREAM_REGISTERS || (t->dtype != REAL_DTYPE && (!ahead || ahead >= 1024));
 }
 
+/* Two heads by turns: 2 to 10 % faster where rows of half pairs are short, and where pairs are reals; 4 to 8 % slower
+ * elsewhere, where turning takes longer than moving. */
+static bool FN(may_take_turns)(const pe_turned *t, ptrdiff_t bytes) {
+    if (t->half) return t->stream && FN(may_stream_halves)(t) && t->dtype != PE_BF16 && bytes <= 512;
+    return t->stream && FN(may_stream_pairs)(t) && t->dtype == REAL_DTYPE;
+}
+
 static void FN(rotate)(const pe_turned *t) {
     static const turner turners[][4] = {
 #if REAL_IS_FLOAT
@@ -388,6 +428,14 @@ static void FN(rotate)(const pe_turned *t) {
     };
     const ptrdiff_t bytes = t->before + 2 * t->planes * pe_itemsize(t->dtype) + t->after;
     const turner *of_dtype = turners[t->dtype];
+    if (t->heads == 2 && !FN(may_take_turns)(t, bytes)) {
+        pe_turned one = *t; /* one head after the other */
+        one.heads = 1, one.next = t->x + t->x_apart;
+        FN(rotate)(&one);
+        one.x += t->x_apart, one.out += t->out_apart, one.next = t->next;
+        FN(rotate)(&one);
+        return;
+    }
     if (t->stream && (t->half || FN(may_stream_pairs)(t))) of_dtype[2 + t->half](t);
     else if (t->stream || t->turns) FN(turn_few)(t, bytes, of_dtype[t->half]);
     else turn(t, bytes, of_dtype[t->half]);

@@ -281,31 +281,31 @@ static int near_rows(const pe_turns *turns, ptrdiff_t most, const double *positi
 /* Phases of any size, a row at a time: in float64 for float64, where a position is BEYOND, and in plain C. Some vectors
  * side by side: a processor sees too little of what comes next to work on more than two. */
 static void FN(turn_angles)(const pe_turns *turns, const double *position, REAL *cos, REAL *sin) {
-    enum { N = PE_ANGLE_PAD / W_f64 < 4 ? PE_ANGLE_PAD / W_f64 : 4 };
+    enum { SIDE = PE_ANGLE_PAD / W_f64 < 4 ? PE_ANGLE_PAD / W_f64 : 4 };
     const vec_f64 amplitude = set1_f64(turns->amplitude), signed_amplitude = set1_f64(turns->sign * turns->amplitude);
     const vec_f64 four = set1_f64(4), less = set1_f64(-0.25), whole = set1_f64(WHOLE);
-    for (ptrdiff_t l = 0; l < turns->padded; l += N * W_f64) {
-        vec_f64 quarter[N], rest[N], head[N], tail[N];
-        for (int i = 0; i < N; i++) quarter[i] = rest[i] = zero_f64();
+    for (ptrdiff_t l = 0; l < turns->padded; l += SIDE * W_f64) {
+        vec_f64 quarter[SIDE], rest[SIDE], head[SIDE], tail[SIDE];
+        for (int i = 0; i < SIDE; i++) quarter[i] = rest[i] = zero_f64();
         for (int a = 0; a < turns->axes; a++) {
             const double *high = turns->high + a * turns->axis + l, *low = turns->low + a * turns->axis + l;
-            for (int i = 0; i < N; i++)
+            for (int i = 0; i < SIDE; i++)
                 product_f64(position[a], high + i * W_f64, low + i * W_f64, &head[i], &tail[i]);
-            for (int i = 0; i < N; i++) { /* the head loses whole turns, then quarters, before the tail is added */
+            for (int i = 0; i < SIDE; i++) { /* the head loses whole turns, then quarters, before the tail is added */
                 head[i] = sub_f64(head[i], round_f64(head[i]));
                 const vec_f64 q = sub_f64(fma_f64(head[i], four, whole), whole);
                 rest[i] = add_f64(rest[i], add_f64(fma_f64(q, less, head[i]), tail[i]));
                 quarter[i] = add_f64(quarter[i], q);
             }
         }
-        for (int i = 0; i < N; i++) {
+        for (int i = 0; i < SIDE; i++) {
             rest[i] = sub_f64(rest[i], round_f64(rest[i]));
             const vec_f64 q = fma_f64(rest[i], four, whole);
             rest[i] = fma_f64(sub_f64(q, whole), less, rest[i]);
             quarter[i] = add_f64(quarter[i], q);
         }
-        sincos_many_turns(N, quarter, rest);
-        for (int i = 0; i < N; i++) {
+        sincos_many_turns(SIDE, quarter, rest);
+        for (int i = 0; i < SIDE; i++) {
             STORE_FROM_F64(cos + l + i * W_f64, mul_f64(quarter[i], amplitude));
             STORE_FROM_F64(sin + l + i * W_f64, mul_f64(rest[i], signed_amplitude));
         }
