@@ -55,11 +55,15 @@ class Lane:
 
 
 def settle() -> None:
-    """Wait (50 ms at most) until worker threads left over from the sample before have stopped spinning."""
+    """Wait (50 ms at most) until worker threads left over from the sample before have stopped spinning.
+
+    Awake: a processor that has slept for a millisecond may be slow for several.
+    """
     for _ in range(50):
-        before = time.process_time()
-        time.sleep(1e-3)
-        if time.process_time() - before < 2e-4:
+        spun, until = time.process_time() - time.thread_time(), time.perf_counter() + 1e-3
+        while time.perf_counter() < until:
+            pass
+        if time.process_time() - time.thread_time() - spun < 2e-4:
             return
 
 
