@@ -49,12 +49,14 @@ static void hide_future(const job_t *job, const pe_biased *rows, ptrdiff_t index
     }
 }
 
-/* do queries stand at whole gaps to keys that stand at whole steps? */
+/* do queries stand at whole gaps to keys that stand at whole steps? One beside 0 does not, though its gap to a key far
+ * from there is rounded to a whole one. */
 static bool are_whole(const pe_biased *rows) {
+    const double s = rows->s[0];
     int odd = 0;
     for (ptrdiff_t i = 0; i < rows->rows; i++) {
-        const double gap = rows->t[i] - rows->s[0];
-        odd |= !(fabs(gap) < PE_WHOLE_GAP) || (double)(int)gap != gap;
+        const double gap = rows->t[i] - s;
+        odd |= !(fabs(gap) < PE_WHOLE_GAP) || (double)(int)gap != gap || gap + s != rows->t[i];
     }
     return !odd;
 }

@@ -69,6 +69,18 @@ def test_rows_amid_others(isa, dtype, keys, causal):
 
 
 @each_isa
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_queries_just_beside_0(isa, dtype, causal):
+    """Gaps to all other keys are rounded to whole ones; not that to the key at 0, which may be the future."""
+    t, s = np.array([-1e-17, 1e-17, -1e-30, 0.0, 3.0]), np.arange(-32.0, 40.0)
+    for n in (33, 40, 72):
+        for queries in t, *t[:, None]:
+            got = pe.alibi_bias(queries, s[:n], slopes=0.3, causal=causal, dtype=dtype)
+            assert_same_bits(got, row_by_row(queries, s[:n], 0.3, causal, dtype))
+
+
+@each_isa
 @pytest.mark.parametrize("n", [2048, 2064, 4096])
 def test_more_keys_than_are_held_at_a_time(isa, n):
     t, s = np.arange(n - 5.0, n), np.arange(float(n))
