@@ -199,7 +199,9 @@ static bool read_time(PyObject *const *s, PyObject **time) {
 static bool read_state(PyObject *state, const pe_python *python, PyObject **S, long long *position) {
     *S = Py_None, *position = -1;
     if (state == Py_None) return true;
-    if ((PyObject *)Py_TYPE(state) != python->state || PyTuple_GetItem(state, 2) != Py_None) return false;
+    /* a tuple of this class has three items unless somebody has made it by hand */
+    if ((PyObject *)Py_TYPE(state) != python->state || PyTuple_Size(state) != 3) return false;
+    if (PyTuple_GetItem(state, 2) != Py_None) return false;
     PyObject *at = PyTuple_GetItem(state, 1);
     int overflow = 0;
     *S = PyTuple_GetItem(state, 0);

@@ -121,6 +121,11 @@ def test_multipliers_and_states_are_the_same_either_way():
     assert state.position == 14 and type(state.position) is int
 
 
+def test_a_state_of_another_length_is_read_by_python():
+    with pytest.raises(ValueError, match="state.S has shape"):
+        pe.retention(X, X, X, rate=0.5, state=tuple.__new__(pe.RetentionState, (1,)))
+
+
 def test_the_softmax_scale_of_a_rope_is_the_default():
     rope = pe.Rope(8, softmax_scale=2.0)
     for keywords in ({}, {"scale": 0.25}):
