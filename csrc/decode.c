@@ -107,8 +107,6 @@ static void attend(const pe_attention_job *job, ptrdiff_t b, pe_query_tile *tile
     char *reference = tile->reference + first * k->size, *sum = tile->sum + first * k->size;
     step->k.at = step->k_at, step->v.at = step->v_at;
     if (job->whole && !see->partly) { /* of one head */
-        ask_for(job, &step->k, step->v_at, step->v_stride);
-        ask_for(job, &step->v, step->k_at + keys->n * step->k_stride, step->k_stride);
         k->attend(rows, whole_keys(job), &step->k, &step->v, q, scores, reference, sum, out);
         return;
     }

@@ -325,7 +325,7 @@ PyObject *pe_py_attention_weights(PyObject *self, PyObject *const *a, Py_ssize_t
 
 /* ---- calls as they come ---- */
 
-/* The arguments of attention; up to K_GIVEN, less v, attention_weights has the same. */
+/* The arguments of attention; up to LENGTHS_GIVEN, less v, attention_weights has the same. */
 enum {
     Q, K, V, SCALE_GIVEN, CAUSAL_GIVEN, WINDOW, MASK_GIVEN, BIAS_GIVEN, ALIBI, DECAY, CLOCK, CAP_GIVEN, SINKS_GIVEN,
     SEGMENTS, ROPE, T_GIVEN, S_GIVEN, LENGTHS_GIVEN, LSE_GIVEN, OUT, THREADS
