@@ -2,6 +2,7 @@
 
 import ast
 import doctest
+import fnmatch
 import inspect
 import os
 import re
@@ -43,6 +44,12 @@ def c_code(path):
 def test_the_files_are_found():
     assert len(C_FILES) >= 20 and len(PYTHON_FILES) >= 30 and len(SCRIPTS) >= 2
     assert {"apply_rope", "attention", "alibi_bias"} <= set(KERNELS) <= set(OPS) <= set(PUBLIC)
+
+
+def test_every_c_file_has_its_place_in_contributing():
+    places = re.findall(r"^\| (.*?) \|", (ROOT / "CONTRIBUTING.md").read_text(), flags=re.MULTILINE)
+    named = [Path(name).name for place in places for name in re.findall("`(.*?)`", place)]
+    assert [path.name for path in C_FILES if not any(fnmatch.fnmatch(path.name, name) for name in named)] == []
 
 
 # One place only
