@@ -234,6 +234,7 @@ PyObject *pe_enter_retention(PyObject *const *s, const pe_python *python) {
         return pe_not_plain();
     const int n = axis_count(s[Q]);
     const ptrdiff_t rows = axis_size(s[Q], n - 2);
+    if (position + rows > 1LL << 53) return pe_not_plain(); /* not every number that follows is a double */
     const double start = (double)position + 1;
     const bool turned = s[ROPE] != Py_None, timed = o[CLOCK] != Py_None && o[CLOCK] == s[TIME];
     double unused;

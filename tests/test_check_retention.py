@@ -107,3 +107,14 @@ def test_width_zero_needs_a_scale():
 @pytest.mark.parametrize("keyword", PEERS["retention"])
 def test_keywords_of_others_name_ours(keyword):
     refused(TypeError, f"no keyword {keyword}=", PEERS["retention"][keyword], **{keyword: 1})
+
+
+@pytest.mark.parametrize("rope", [None, pe.Rope(2)])
+@pytest.mark.parametrize("kind", [np.asarray, np.ndarray.tolist])
+def test_rows_do_not_count_beyond_the_farthest_position(kind, rope):
+    x = kind(np.ones((3, 2)))
+    last = pe.RetentionState(np.zeros((2, 2)), 2**53 - 3)
+    assert pe.retention(x, x, x, rate=0.0, rope=rope, state=last, return_state=True)[1].position == 2**53
+    beyond = pe.RetentionState(np.zeros((2, 2)), 2**53 - 2)
+    with pytest.raises(ValueError, match=r"state.position is 9007199254740990 and 3 rows follow; .* 2\^53"):
+        pe.retention(x, x, x, rate=0.0, rope=rope, state=beyond)

@@ -126,6 +126,9 @@ def _reading(name, value, kind, lead):
 def _positions(positions, position, sizes, axes):
     """Return the positions that turn each row, an array for each axis of the rope, and those that time it."""
     row = np.asarray(position, np.float64)[..., None] + np.arange(1, sizes.rows + 1)
+    if (positions is None or axes > 1) and np.max(position, initial=-1) > 2**53 - sizes.rows:
+        raise ValueError(f"state.position is {np.max(position):.0f} and {sizes.rows} rows follow; expected "
+                         f"positions up to 2^53")
     if positions is None:
         if axes > 1:
             raise TypeError(f"rope has {axes} axes and positions is missing; expected an array "
