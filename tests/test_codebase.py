@@ -49,7 +49,7 @@ def test_the_files_are_found():
 def test_every_c_file_has_its_place_in_contributing():
     places = re.findall(r"^\| (.*?) \|", (ROOT / "CONTRIBUTING.md").read_text(), flags=re.MULTILINE)
     named = [Path(name).name for place in places for name in re.findall("`(.*?)`", place)]
-    assert [path.name for path in C_FILES if not any(fnmatch.fnmatch(path.name, name) for name in named)] == []
+    assert [file.name for file in C_FILES if not any(fnmatch.fnmatch(file.name, name) for name in named)] == []
 
 
 # One place only
