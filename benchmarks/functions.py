@@ -24,7 +24,7 @@ def attention_weights(problem: Problem) -> tuple[Call, Call]:
 
 def merge_attention(problem: Problem) -> tuple[Call, Call]:
     """Weights by log-sum-exp of parts that all see something."""
-    outs, lses = problem.x, problem.v[..., 0]
+    outs, lses = problem.x, problem.v[..., 0].copy()  # as attention returns them
 
     def merged() -> np.ndarray:
         weights = np.exp(lses - lses.max(axis=0))
