@@ -126,6 +126,32 @@ def test_only_one_of_q_and_k_is_turned():
     found(report, "k is not turned as q is", is_relative=False, is_rotation=True, layout="half")
 
 
+def test_values_that_change_places():
+    report = check_rope(lambda q, k, p: (HALF.apply(k, p), HALF.apply(q, p)), signature="q, k, positions")
+    shown = found(report, "q and k change places", is_rotation=True, is_relative=True)
+    assert shown["got q at 0, 1"].tolist() == [0, 1] and shown["got k at 0, 1"].tolist() == [1, 0]
+    report = check_rope(lambda q, k, v, p: (HALF.apply(q, p), v, HALF.apply(k, p)),
+                        signature="q, k, v, positions")
+    shown = found(report, "k and v change places", is_rotation=True)
+    assert len(report.causes) == 1 and shown["got k at 0, 1"].tolist() == [0, 1]
+
+
+def test_the_scale_on_one_of_q_and_k():
+    report = check_rope(lambda q, k, p: (HALF.apply(q, p), HALF.apply(k, p) / 8), signature="q, k, positions")
+    shown = found(report, "k is not turned as q is, but 0.125 times as long", is_relative=True)
+    assert shown == {"x": "1 at coordinate 0, else 0", "position": [0], "got at 0": 0.125, "expected": 1}
+    report = check_rope(lambda q, k, p: (HALF.apply(q, p), HALF.apply(k, -p)), signature="q, k, positions")
+    shown = found(report, "k is not turned as q is", is_relative=False)
+    assert shown == {"x": "1 at coordinate 0, else 0", "position": [1],
+                     "got at 32": pytest.approx(-np.sin(1)), "expected": pytest.approx(np.sin(1))}
+
+
+def test_v_that_is_changed():
+    report = check_rope(lambda q, k, v, p: (HALF.apply(q, p), HALF.apply(k, p), 2 * v),
+                        signature="q, k, v, positions")
+    found(report, "v does not come back as it was", is_relative=True)
+
+
 def test_v_is_turned_too():
     def apply(q, k, v, positions):
         return tuple(HALF.apply(x, positions) for x in (q, k, v))
@@ -143,7 +169,8 @@ def test_v_is_turned_too():
     (lambda x, p: HALF.apply(np.abs(x), p), ": it is not linear", "-1 at coordinate 0, else 0"),
     (lambda x, p: HALF.apply(x / np.linalg.norm(x, axis=-1, keepdims=True), p), ": it is not linear",
      "2 at coordinate 0, else 0"),
-    (lambda x, p: HALF.apply(x, p) + 0.1 * (x[:, ::-1] - x), ": it depends on other rows or heads, or", None),
+    (lambda x, p: HALF.apply(x, p) + 0.1 * (x[:, ::-1] - x), ": it depends on other heads",
+     "1 at coordinate 0, in other heads at the next one"),
 ])
 def test_what_is_no_matrix_a_row(fn, words, x):
     words = f"a row is more than a fixed matrix times its vector{words}"
@@ -155,6 +182,22 @@ def test_a_row_that_is_no_matrix_is_shown():
     shown = found(check_rope(lambda x, p: HALF.apply(np.abs(x), p)), "a row is more than", is_rotation=False)
     assert shown == {"dtype": "float64", "x": "-1 at coordinate 0, else 0", "position": [8],
                      "got at 0": pytest.approx(np.cos(8)), "expected": pytest.approx(-np.cos(8))}
+
+
+@pytest.mark.parametrize(("fn", "why"), [
+    (lambda x, p: foreign.halves(x, foreign.angles(p, 64)
+                                 + foreign.angles(np.arange(len(x)), 64)[:, None, None]),
+     "it depends on its place in the batch"),
+    (lambda x, p: HALF.apply(x, p)[:, [0, 0, 0]], "it depends on other heads"),
+])
+def test_rows_that_mix_batch_or_heads(fn, why):
+    shown = found(check_rope(fn), f"a row is more than a fixed matrix times its vector: {why}")
+    assert {"x", "position", "expected"} <= {*shown}
+
+
+def test_results_that_are_integers():
+    report = check_rope(lambda x, p: HALF.apply(x, p).astype(int))
+    assert report.causes == ("the function returned int64 for values of float64: fractions are lost",)
 
 
 def test_heads_of_their_own_size():
@@ -183,6 +226,50 @@ def test_frequencies_that_follow_the_length_of_the_call():
     assert shown["position"] == 15
     fixed = pe.Rope(16, scaling=pe.scaling.dynamic_ntk(2.0, 64, seq_len=4096))
     assert check_rope(lambda x, p: fixed.apply(x, p), 16).ok
+
+
+def test_frequencies_that_stay_as_the_farthest_call_made_them():
+    seen = [0]
+
+    def sticky(x, positions):
+        seen[0] = max(seen[0], int(np.max(positions)) + 1)
+        return pe.Rope(16, scaling=pe.scaling.dynamic_ntk(2.0, 64, seq_len=seen[0])).apply(x, positions)
+
+    found(check_rope(sticky, 16), "position 15 turns otherwise after a call that held position 131071: the "
+          "frequencies of that call stay", is_relative=False)
+
+
+@pytest.mark.parametrize(("stands", "why"), [
+    (lambda n: np.arange(n) - n // 2, "there it stands at -2026, counted from the middle or the end"),
+    (lambda n: np.arange(n) / n, "positions are divided by the number of rows, or by the largest position"),
+])
+def test_positions_that_follow_the_number_of_rows(stands, why):
+    report = check_rope(lambda x: foreign.halves(x, foreign.angles(stands(x.shape[-2]), 64)), signature="x")
+    assert any(f"a call that holds position 4097 too: {why}" in cause for cause in report.causes), str(report)
+
+
+@pytest.mark.parametrize(("stands", "words"), [
+    (lambda p: p / len(p), "consecutive positions: positions are divided by the number of rows"),
+    (np.sort, "positions in any order: rows stand at the sorted positions"),
+])
+def test_rows_beside_others(stands, words):
+    report = check_rope(lambda x, p: foreign.halves(x, foreign.angles(stands(p), 64)))
+    found(report, words, is_relative=False)
+
+
+def test_positions_that_are_rounded():
+    report = check_rope(lambda x, p: foreign.halves(x, foreign.angles(p // 4, 64)))
+    shown = found(report, "the angle is not proportional to the position: rows at [0] and [1] turn alike")
+    assert shown["position"] == [1]
+
+
+@pytest.mark.parametrize(("dtype", "words"), [
+    (np.int8, "position 128 is taken for -128: the integer type of positions is too short"),
+    (np.uint8, "positions wrap around at 256: the table ends there, or their integer type is too short"),
+])
+def test_positions_in_a_short_integer_type(dtype, words):
+    report = check_rope(lambda x, p: foreign.halves(x, foreign.angles(p.astype(dtype), 64)))
+    assert found(report, words, is_relative=False)["position"] == np.iinfo(dtype).max + 1
 
 
 # Functions that fail

@@ -9,6 +9,7 @@ from golden_cases import rope_cases
 
 import pe
 from pe import check_rope
+from pe.probe.precision import FAR
 
 BFLOAT16 = ml_dtypes.bfloat16
 
@@ -46,7 +47,10 @@ def test_tables_given_in_the_wrong_layout():
 def test_c01_layouts_swapped(rotate, layout, other):
     report = check_rope(foreign.late(rotate), expect=pe.Rope(64, layout=other))
     shown = found(report, f"layout is {layout}, expected {other}", layout=layout, is_rotation=True)
-    assert shown == {"layout": layout, "expected": other}
+    places = {"half": "0, 32", "interleaved": "0, 1"}
+    turned = pytest.approx([np.cos(1), np.sin(1)])
+    assert shown == {"x": "1 at coordinate 0, else 0", "position": [1], f"got at {places[layout]}": turned,
+                     f"expected at {places[other]}": turned}
     assert check_rope(foreign.late(rotate), expect=pe.Rope(64, layout=layout)).ok
 
 
@@ -97,7 +101,8 @@ def test_c06_the_rest_is_changed():
         return np.concatenate([turned, 1.2 * x[..., 8:]], axis=-1)
 
     shown = found(check_rope(apply, 16), "coordinates that do not turn are scaled, by 1.2")
-    assert shown == {"coordinate": 8}
+    assert shown == {"x": "1 at coordinate 8, else 0", "position": [0], "got at 8": pytest.approx(1.2),
+                     "expected": 1}
 
 
 def test_a_slice_elsewhere():
@@ -127,7 +132,7 @@ def test_a_grid_read_the_other_way(row, column):
     report = check_rope(lambda x: foreign.axial(x, column(cell), row(cell)), 32, signature="x", grid=(3, 5))
     shown = found(report, "height and width of the grid are swapped, or it is read column by column",
                   is_rotation=True, is_relative=False)
-    assert shown == {"token": 5, "cell": [1, 0], "taken_for": [1, 2]}
+    assert shown == {"token": 3, "cell": [0, 3], "taken_for": [1, 0]}
     cell = np.arange(9)
     assert check_rope(lambda x: foreign.axial(x, cell % 3, cell // 3), 32, signature="x", grid=(3, 3)).ok
 
@@ -148,7 +153,8 @@ def test_sections_ignored():
 
     report = check_rope(apply, 32, expect=sections)
     found(report, "axis 1 turns no plane", axis_order=("axis 0",), base=1e6)
-    assert report.causes[-1] == "frequencies are not those expected, from plane 4 on"
+    assert report.causes[-1] == ("planes follow other axes than expected: plane 4 turns by axis 0, not by "
+                                 "axis 1")
 
 
 def test_sin_and_cos_swapped():
@@ -184,6 +190,114 @@ def test_pairs_of_no_published_layout(order):
         x[..., order], turning * foreign.angles(positions, 16))[..., np.argsort(order)], 16)
     assert report.causes[0].startswith("planes are no pairs") and report.is_rotation and report.is_relative
     assert report.layout is None
+
+
+def test_sine_and_coordinate_of_one_place():
+    """rotate_half without an exchange of halves: (a cos + a sin, b cos - b sin)."""
+    def apply(x, positions):
+        angle = np.concatenate([foreign.angles(positions, 64)] * 2, axis=-1)
+        return x * np.cos(angle) + x * np.repeat([1.0, -1.0], 32) * np.sin(angle)
+
+    shown = found(check_rope(apply), "coordinates are scaled and never mixed: the sine multiplies the coord",
+                  is_rotation=False)
+    assert shown == {"x": "1 at coordinate 0, else 0", "position": [1],
+                     "got at 0": pytest.approx([np.cos(1) + np.sin(1)]),
+                     "length": pytest.approx(np.cos(1) + np.sin(1))}
+
+
+def test_a_result_in_another_order():
+    def apply(x, positions):
+        y = foreign.halves(x, foreign.angles(positions, 64))
+        return y.reshape(*y.shape[:-1], 2, 32).swapaxes(-1, -2).reshape(y.shape)
+
+    shown = found(check_rope(apply), "the result is in another order than x, at position 0 too: pairs are "
+                  "read in the layout half", is_rotation=True, is_relative=True)
+    assert shown == {"x": "1 at coordinate 1, else 0", "position": [0], "got at 2": pytest.approx([1])}
+
+
+def test_a_start_is_shown_where_it_is():
+    start = np.linspace(0, 1, 32)
+    report = check_rope(lambda x, positions: foreign.halves(x, foreign.angles(positions, 64) + start))
+    shown = found(report, "position 0 turns, by angles that no shift of positions gives")
+    assert shown["cos, sin of plane 1"] == pytest.approx([np.cos(1 / 31), np.sin(1 / 31)])
+
+
+@pytest.mark.parametrize(("cos", "sin", "why"), [
+    (1.0, 2.0, "cos and sin do not belong together"), (1.2, 1.0, "cos and sin do not belong together"),
+    (np.linspace(1, 2, 32), np.linspace(1, 2, 32), "planes have amplitudes of their own"),
+])
+def test_lengths_that_change(cos, sin, why):
+    def apply(x, positions):
+        angle = foreign.angles(positions, 64)
+        return pe.apply_rope(x, cos * np.cos(angle), sin * np.sin(angle), layout="half")
+
+    report = check_rope(apply)
+    found(report, "lengths change, by factors from 1 to ", is_rotation=False)
+    assert f": {why}" in report.causes[0]
+
+
+@pytest.mark.parametrize(("turns", "factor"), [(1, 2 * np.pi), (3, 6 * np.pi)])
+def test_whole_turns_are_seen(turns, factor):
+    """Planes beyond pi per position look slower, or backwards, or still; the law of all of them tells."""
+    report = check_rope(lambda x, positions: foreign.halves(x, factor * foreign.angles(positions, 64)))
+    shown = found(report, f"plane 0 makes {turns} turn", direction=1)
+    assert shown["frequency"] == pytest.approx([factor * 1e4 ** (-1 / 32)])
+    expected = check_rope(lambda x, positions: foreign.halves(x, 7 * foreign.angles(positions, 64)),
+                          expect=pe.Rope(64, layout="half"))
+    found(expected, "frequencies are all 7 of those expected", direction=1, base=1e4)
+    assert len(expected.causes) == 1
+
+
+def test_periods_that_turn_many_times_a_position():
+    def apply(x, positions):
+        return foreign.halves(x, positions[:, None] * 1e4 ** (np.arange(32) / 32))
+
+    report = check_rope(apply)
+    assert report.ok and report.base == pytest.approx(1e-4) and "periods in their place?" in report.notes[0]
+    assert not any("float32" in note for note in report.notes)
+    found(check_rope(apply, expect=pe.Rope(64, layout="half")), "frequencies are periods, 1 / w in the place")
+
+
+@pytest.mark.parametrize(("freqs", "note"), [
+    (np.roll(1e4 ** (-np.arange(32) / 32), 16),
+     "frequencies follow no base^(-2l/width), and rise from plane 15"),
+    (1e4 ** -np.linspace(0, 1, 32), "base 13459.6 is that of exponents l/(L - 1) with 10000"),
+    (2 * 1e4 ** (-np.arange(32) / 32), "frequencies are all multiplied by 2 (positions are multiplied, or"),
+    (1e4 ** (-np.arange(32) / 32) / 2, "frequencies are all multiplied by 0.5 (linear scaling)"),
+])
+def test_frequencies_that_are_remarked_on(freqs, note):
+    report = check_rope(lambda x, positions: foreign.halves(x, positions[:, None] * freqs))
+    assert report.ok and report.notes[0].startswith(note), str(report)
+
+
+@pytest.mark.parametrize(("factor", "name"), [(1 / 8, "1/sqrt(64)"), (64**-0.25, "the root of 1/sqrt(64)")])
+def test_the_scale_of_attention_is_remarked_on(factor, name):
+    report = check_rope(lambda x, positions: factor * foreign.halves(x, foreign.angles(positions, 64)))
+    assert report.ok and f"is {name}: has it the scale" in report.notes[0]
+
+
+def test_axes_that_are_not_told_apart():
+    cell = np.arange(15)
+    flat = check_rope(lambda x: foreign.pairs(x, foreign.angles(cell, 32)), 32, signature="x", grid=(3, 5))
+    found(flat, "axes are not told apart: each turns all planes, in the proportion 5, 1.", is_rotation=True)
+    added = check_rope(lambda x, a, b: foreign.pairs(x, foreign.angles(a + b, 32)), 32,
+                       signature="x, pos_x, pos_y")
+    found(added, "axes are not told apart: each turns all planes, in the proportion 1, 1.")
+    two_bases = check_rope(lambda x, a, b: np.concatenate(
+        [foreign.pairs(x[..., :16], foreign.angles(a, 16)),
+         foreign.pairs(x[..., 16:], foreign.angles(b, 16, 100.0))], axis=-1), 32, signature="x, pos_x, pos_y")
+    assert two_bases.ok and two_bases.notes[0].endswith("of one base for all axes: mixed or learned")
+
+
+@pytest.mark.parametrize(("stands", "words", "shown"), [
+    (lambda i: (i // 4, i % 4), "the grid is taken for one of width 4", {"token": 4, "cell": [0, 4]}),
+    (lambda i: np.divmod(np.maximum(i - 1, 0), 5), "cells begin behind 1 token, such as a class token",
+     {"token": 1, "cell": [0, 1]}),
+])
+def test_a_grid_of_other_cells(stands, words, shown):
+    row, column = stands(np.arange(15))
+    report = check_rope(lambda x: foreign.axial(x, column, row), 32, signature="x", grid=(3, 5))
+    assert found(report, words, is_relative=False).items() >= shown.items()
 
 
 # Precision
@@ -258,6 +372,33 @@ def test_c12_angles_in_float32():
     plane = report.counterexample["plane"]
     angle = position * 1e4 ** (-plane / 64)
     np.testing.assert_allclose(report.counterexample["exact"], [np.cos(angle), np.sin(angle)], atol=1e-9)
+
+
+@pytest.mark.parametrize("signature", ["x, positions", "x, offset"])
+@pytest.mark.parametrize("form", [lambda p, w: np.float32(p) * np.float32(w), lambda p, w: p * BFLOAT16(w)])
+def test_the_smallest_position_and_the_first_plane_are_shown(form, signature):
+    """Positions are tried around powers of two; what is shown is found among all of them."""
+    freqs, positions = 1e4 ** (-np.arange(32) / 32), np.arange(131072)[:, None]
+    angles = form(positions, freqs).astype(np.float64)
+    off = np.abs(np.exp(1j * angles) - np.exp(1j * positions * freqs)) > 1e-3
+    first = int(off.any(axis=1).argmax())
+
+    def apply(x, at):
+        return foreign.halves(x, angles[np.arange(at, at + x.shape[-2]) if np.isscalar(at) else at])
+
+    report = check_rope(apply, signature=signature)
+    assert report.counterexample["position"] == first and first not in FAR
+    assert report.counterexample["plane"] == int(off[first].argmax())
+
+
+def test_results_of_16_bits_may_be_rounded_on_the_way():
+    """A product and a sum that are rounded to bfloat16 one after the other are no rounded angle."""
+    def apply(x, positions):
+        once = foreign.halves(x, foreign.angles(positions, 64))
+        return foreign.halves(once, foreign.angles(positions, 64))
+
+    report = check_rope(apply)
+    assert report.ok and "the turn is applied twice" in report.notes[0], str(report)
 
 
 @pytest.mark.parametrize("expect", [pe.Rope(8, 1e4), None])

@@ -62,17 +62,24 @@ class Caller:
         return list(itertools.product(columns, ("TC", "1TC", "all")))
 
     def turn(self, x, points, dtype="float64"):
-        """Return the results for x, one for each value of the signature, as float64 (B, H, T, D)."""
+        """Return the results for x, one for each value of the signature, as float64 (B, H, T, D).
+
+        x is one array for all values, or a list of an array for each.
+        """
+        xs = x if isinstance(x, list) else [x] * len(self.values)
         if "B" in self.axes:
-            return self._call(x, points, dtype)
-        parts = [self._call(row[None], points, dtype) for row in x]
+            return self._call(xs, points, dtype)
+        parts = [self._call([row[None] for row in rows], points, dtype) for rows in zip(*xs, strict=True)]
         return [np.concatenate(results) for results in zip(*parts, strict=True)]
 
-    def _call(self, x, points, dtype):
-        order = ["BHTD".index(letter) for letter in self.axes]
+    def _call(self, xs, points, dtype):
+        order, x = ["BHTD".index(letter) for letter in self.axes], xs[0]
         missing = tuple(axis for axis in range(4) if axis not in order)
-        given = np.ascontiguousarray(np.squeeze(x, missing).transpose(np.argsort(np.argsort(order))))
-        arguments = [self._argument(slot, given, x.shape, points, dtype) for slot in self.slots]
+        each = [np.ascontiguousarray(np.squeeze(one, missing).transpose(np.argsort(np.argsort(order))))
+                for one in xs]
+        shape = each[0].shape
+        arguments = [self._array(one.copy(), dtype) for one in each]
+        arguments += [self._argument(slot, x.shape, points, dtype) for slot in self.slots[len(each):]]
         before = [np.array(_read(argument)) for argument in arguments[:len(self.values)]]
         try:
             with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -85,7 +92,7 @@ class Caller:
             if self.arrays == "numpy" and isinstance(error, AttributeError) and "numpy.ndarray" in text:
                 hint = '; arrays="torch" gives it tensors'
             raise CallFailed(f"the function raised {type(error).__name__}: {text}{hint}",
-                             raised=True, shape=given.shape, positions=_some(points)) from None
+                             raised=True, shape=shape, positions=_some(points)) from None
         for slot, argument, old in zip(self.values, arguments, before, strict=False):
             if not np.array_equal(_read(argument), old, equal_nan=True):
                 self.writes.add(slot)
@@ -95,14 +102,16 @@ class Caller:
             raise CallFailed(f"the function returned {_kind(returned)} for {', '.join(self.values)}; "
                              f"expected {wanted}")
         results = returned if several else [returned]
-        return [self._result(result, given.shape, x.shape, order, points, dtype) for result in results]
+        return [self._result(result, shape, x.shape, order, points, dtype) for result in results]
 
     def _result(self, result, given, shape, order, points, dtype):
         try:
             y = _read(result)
         except Exception as error:
             raise CallFailed(f"the function returned {_kind(result)}, which is no array: {error}") from None
-        if y.dtype.kind not in "iuf" and y.dtype.type is not bfloat16_type():
+        if y.dtype.kind in "iu":
+            raise CallFailed(f"the function returned {y.dtype} for values of {dtype}: fractions are lost")
+        if y.dtype.kind != "f" and y.dtype.type is not bfloat16_type():
             raise CallFailed(f"the function returned {_kind(result)}, read as dtype {y.dtype}; expected real "
                              f"numbers")
         if y.shape != given:
@@ -119,9 +128,7 @@ class Caller:
         y = y.transpose([order.index(axis) for axis in sorted(order)])
         return y.reshape(shape)
 
-    def _argument(self, slot, given, shape, points, dtype):
-        if slot in VALUES:
-            return self._array(given.copy(), dtype)
+    def _argument(self, slot, shape, points, dtype):
         flat = points if points.ndim == 2 else points[0]
         if slot == "positions":
             return self._array(flat[:, 0].copy() if self.n_axes == 1 else flat.copy())

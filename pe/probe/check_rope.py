@@ -144,12 +144,12 @@ def _examine(report, caller, grid, expect, dtypes, most, tolerance):
     if read is None:
         return
     planes, phase = read
-    found = read_speeds(report, points, phase, grid, _axis_names(caller, grid), expect is not None)
+    found = read_speeds(report, points, phase, grid, _axis_names(caller, grid), expect)
     if found is None:
         return
     freqs, start = found
     if expect is not None:
-        compare_expected(report, expect)
+        compare_expected(report, expect, planes, points, phase)
         if freqs.shape == expect.freqs.shape:
             near = np.abs(freqs - expect.freqs) <= ROUNDED * np.abs(expect.freqs)
             freqs = report.freqs = expect.freqs.copy() if near.all() else freqs
@@ -230,16 +230,22 @@ def _more_than_a_matrix(caller, maps, points, dtype):
     row, beside = len(points) // 2, np.roll(unit, 1, axis=-1)       # one with rows before it and behind
     beside[:, :, row] = unit[:, :, row]
     expected = np.moveaxis(maps[:, row], -1, 0)                     # (D, H, D): among rows like itself
-    trials = (("it depends on other rows", "1 at coordinate {}, in other rows at the next one", beside, 1),
-              ("it is not linear", "-1 at coordinate {}, else 0", -unit, -1),
-              ("it is not linear", "2 at coordinate {}, else 0", 2 * unit, 2))
-    for why, x, given, factor in trials:
+    heads, aside = unit.copy(), expected.copy()
+    heads[:, 1:], aside[:, 1:] = (np.roll(each[:, 1:], -1, axis=0) for each in (unit, expected))
+    trials = (
+        ("it depends on its place in the batch", "row {0} of a batch: 1 at the coordinate after {0}, else 0",
+         np.roll(unit, -1, axis=0), np.roll(expected, -1, axis=0)),
+        ("it depends on other heads", "1 at coordinate {}, in other heads at the next one", heads, aside),
+        ("it depends on other rows", "1 at coordinate {}, in other rows at the next one", beside, expected),
+        ("it is not linear", "-1 at coordinate {}, else 0", -unit, -expected),
+        ("it is not linear", "2 at coordinate {}, else 0", 2 * unit, 2 * expected))
+    for why, x, given, wanted in trials:
         got = caller.turn(given, points, dtype)[0][:, :, row]
-        wrong = np.argwhere(np.abs(got - factor * expected) > 2 * SAME + 8 * WRITTEN[dtype])
+        wrong = np.argwhere(np.abs(got - wanted) > 2 * SAME + 8 * WRITTEN[dtype])
         if len(wrong):
             j, head, i = wrong[0]
             return why, {"x": x.format(j), "position": points[row].tolist(), f"got at {i}": got[j, head, i],
-                         "expected": factor * expected[j, head, i]}
+                         "expected": wanted[j, head, i]}
     return "it depends on other rows or heads, or is not linear", {}
 
 

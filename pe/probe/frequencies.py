@@ -62,6 +62,64 @@ def speeds_of(points, phase):
     return Speeds(freqs, start, _origin(freqs, start), residual, int(bent.argmax()) if bent.any() else None)
 
 
+def without_turns(freqs, expected):
+    """Return frequencies (n_axes, L) with the whole turns a position that no point shows, where a law tells.
+
+    The law is that of the expected frequencies, if there are some: a multiple of them, or their inverse.
+    Else the planes of one axis are followed from the slowest one, each in proportion to those before it;
+    what comes of it is taken if it is geometric.
+    """
+    if expected is not None and len(freqs) == len(expected):
+        turning, expected = freqs.any(axis=0), expected[:, seen_to_turn(expected)]
+        if turning.sum() == expected.shape[1] > 0:
+            slow = np.unravel_index(np.argmin(np.where(expected > 0, expected, np.inf)), expected.shape)
+            inverse = np.divide(1, expected, out=np.zeros_like(expected), where=expected != 0)
+            for law in (freqs[:, turning][slow] / expected[slow] * expected, inverse):
+                if np.abs(law).max() > np.pi and _same_turns(freqs[:, turning], law):
+                    freqs = freqs.copy()
+                    freqs[:, turning] = law
+                    return freqs
+    moving = np.flatnonzero(freqs[0])
+    if len(freqs) > 1 or len(moving) < 6:
+        return freqs
+    speed = freqs[0, moving]
+    for order in (slice(None, None, -1), slice(None)):
+        chain = _followed(speed[order])
+        if np.abs(chain).max() > np.pi and _geometric_to(chain, 1e-6):
+            unwound = freqs.copy()
+            unwound[0, moving] = chain[order]
+            return unwound
+    return freqs
+
+
+def seen_to_turn(freqs):
+    """Say which planes (L,) turn at whole positions, as those of frequency 2 pi do not."""
+    return (np.abs(np.exp(1j * freqs) - 1) > STILL / 2).any(axis=0)
+
+
+def _same_turns(freqs, law):
+    return bool((np.abs(np.exp(1j * freqs) - np.exp(1j * law)) <= 1e-6 * (1 + np.abs(law))).all())
+
+
+def _followed(speed):
+    """Add whole turns to speeds so that each continues those before it, the first three as they are."""
+    chain = list(speed[:3])
+    if not all(w > 0 for w in chain):
+        return speed
+    for w in speed[3:]:
+        near = chain[-1] * (chain[-1] / chain[0]) ** (1 / (len(chain) - 1))
+        chain.append(w + 2 * np.pi * np.round((near - w) / (2 * np.pi)))
+        if chain[-1] <= 0:
+            return speed
+    return np.array(chain)
+
+
+def _geometric_to(chain, error):
+    logs = np.log(np.abs(chain))
+    line = np.linspace(logs[0], logs[-1], len(logs))
+    return bool(np.abs(logs - line).max() <= error)
+
+
 def _origin(freqs, start):
     """Return the shift of the points for which start = shift @ freqs, or None."""
     shift = np.zeros(len(freqs))

@@ -42,7 +42,7 @@ class Prober:
         step = np.arange(self.caller.n_axes) == axis
         if self.caller.implicit:
             return self._counted(positions, dtype)
-        if not self.caller.consecutive:
+        if not self.caller.consecutive or (np.diff(positions) == 1).all():
             try:
                 return self(np.array(positions)[:, None] * step, dtype)[0], {}
             except CallFailed:
@@ -138,10 +138,19 @@ def to_bfloat16(x):
     return np.ldexp(np.round(mantissa * 256) / 256, exponent)
 
 
-def same_turn(turn, freqs, start, most):
-    """Return the position 0..most of one axis whose exact turn this is (L,), or None."""
+def same_turn(turn, freqs, start, most, least=0):
+    """Return the position least..most of one axis whose exact turn this is (L,), or None."""
     fast = np.argsort(-np.abs(freqs))[:: max(1, len(turn) // 8)]
-    place = np.arange(most + 1)[:, None]
+    place = np.arange(least, most + 1)[:, None]
     distance = np.abs(np.exp(1j * (place * freqs[fast] + start[fast])) - turn[fast]).max(axis=1)
     best = int(distance.argmin())
-    return best if distance[best] <= 1e-2 else None
+    return least + best if distance[best] <= 1e-2 else None
+
+
+def stretch(turns, freqs, start, positions):
+    """Return the number, not 1, by which positions are multiplied before they turn so (n, L), or None."""
+    slowest, last = np.abs(np.where(freqs == 0, np.inf, freqs)).argmin(), positions.argmax()
+    angle = np.angle(turns[last, slowest] * np.exp(-1j * start[slowest]))
+    factor = angle / (freqs[slowest] * (positions[last] or 1))
+    off = np.abs(np.exp(1j * (factor * positions[:, None] * freqs + start)) - turns).max()
+    return float(factor) if off <= 1e-2 and abs(factor - 1) > 1e-3 else None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .frequencies import USUAL_BASES, near_points, spectrum_of, speeds_of
+from .._scalars import amount
+from .frequencies import STRAIGHT, USUAL_BASES, near_points, spectrum_of, speeds_of, without_turns
 from .planes import ROTATION, find_planes, turns_of, why_no_rotation
 from .precision import WRITTEN, to_bfloat16, to_float16
 
@@ -95,6 +96,9 @@ def read_planes(report, maps, points):
     blocks = planes.blocks_of(maps)
     turns = turns_of(blocks)
     report.amplitude = amplitude = _amplitude(turns.length[0])
+    for power, name in ((0.5, "1/sqrt({})"), (0.25, "the root of 1/sqrt({})")):
+        if dim > 1 and abs(amplitude * dim**power - 1) < 1e-3:
+            report.remark(f"amplitude {amplitude:.6g} is {name.format(dim)}: has it the scale of attention?")
     report.is_rotation = bool(turns.residual.max() <= ROTATION)
     if not report.is_rotation:
         report.amplitude = None
@@ -107,14 +111,27 @@ def read_planes(report, maps, points):
         report.is_rotation, report.amplitude = False, None
         row, plane = np.argwhere(off > ROTATION * amplitude)[0]
         report.blame(f"lengths change, by factors from {turns.length.min():.6g} to {turns.length.max():.6g}: "
-                     "planes are damped (as in xPos), or have amplitudes of their own",
+                     + _why_lengths(turns.length, points),
                      **_shown(planes, plane, points[row], blocks[row, plane]))
         return None
     rest = np.setdiff1d(np.arange(dim), [planes.first, planes.second])
     if rest.size and np.abs(maps[:, rest, rest] - 1).max() > SAME:
-        report.blame(f"coordinates that do not turn are scaled, by {maps[0, rest[0], rest[0]]:.6g}",
-                     coordinate=int(rest[0]))
+        first = int(rest[0])
+        report.blame(f"coordinates that do not turn are scaled, by {maps[0, first, first]:.6g}",
+                     x=f"1 at coordinate {first}, else 0", position=points[0].tolist(),
+                     **{f"got at {first}": float(maps[0, first, first]), "expected": 1.0})
     return planes, turns.phase
+
+
+def _why_lengths(length, points):
+    """Say what lengths (T, L) of turned unit vectors come from that are not one amplitude."""
+    if np.abs(length - length[0]).max() <= ROTATION * length.max():
+        return "planes have amplitudes of their own"
+    logs = np.log(np.maximum(length, 1e-300))
+    law = np.linalg.lstsq(np.c_[points, np.ones(len(points))], logs, rcond=None)[0]
+    if np.abs(np.c_[points, np.ones(len(points))] @ law - logs).max() <= ROTATION:
+        return "planes are damped (as in xPos)"
+    return "cos and sin do not belong together, one of them is scaled or of other angles"
 
 
 def _shown(planes, plane, point, block):
@@ -135,19 +152,49 @@ def _read_dense(report, maps, points):
     report.is_rotation = bool((off <= ROTATION * scale[:, 0, 0]).all())
     if report.is_rotation and report.is_relative:
         report.amplitude = float(np.sqrt(scale.mean()))
-        report.blame("planes are no pairs of coordinates of a published layout, (2l, 2l+1) or (l, l+L): they "
-                     "lie in another basis, or in another order")
+        report.blame(_order_of(maps), **_first_mixed(maps, points))
         return
-    row = int(off.argmax())
-    column = int(np.abs(np.sum(maps[row] ** 2, axis=0) - 1).argmax())
-    alone = np.abs(maps * (1 - np.eye(maps.shape[-1]))).max() <= SAME
-    report.blame("coordinates are scaled and never mixed: the sine is missing" if alone else
-                 "coordinates mix in no pairs: one of them turns with several others",
-                 **{"x": f"1 at coordinate {column}, else 0", "position": points[row].tolist(),
-                    "got": maps[row][:, column]})
+    size, alone = float(np.abs(maps).max()), np.abs(maps * (1 - np.eye(maps.shape[-1]))).max() <= SAME
+    lengths = np.sqrt(np.sum(maps**2, axis=-2))                 # of what unit vectors become, (T, D)
+    wrong = np.abs(lengths - 1) > ROTATION if not report.is_rotation else lengths < 0
+    mixed = (np.abs(maps) > SAME * size).sum(axis=-2) > 2
+    row, column = np.argwhere(wrong if wrong.any() else mixed if mixed.any() else lengths >= 0)[0]
+    got = maps[row][:, column]
+    places = np.flatnonzero(np.abs(got) > SAME * size)[:4]
+    text = "coordinates mix in no pairs: one of them turns with several others"
+    if alone:
+        text = ("coordinates are scaled and never mixed: the sine is missing" if size <= 1 + ROTATION else
+                "coordinates are scaled and never mixed: the sine multiplies the coordinate itself, not its "
+                "partner (rotate_half does not swap)")
+    report.blame(text, **{
+        "x": f"1 at coordinate {column}, else 0", "position": points[row].tolist(),
+        f"got at {', '.join(map(str, places.tolist() or [column]))}": got[places] if len(places) else [0.0],
+        "length": float(lengths[row, column])})
 
 
-def read_speeds(report, points, phase, grid, names, expected):
+def _order_of(maps):
+    """Say of turning planes that are no published pairs whether what comes out is put into another order."""
+    order = maps[0].argmax(axis=0)
+    if np.abs(maps[0] - np.eye(len(order))[:, order]).max() <= SAME:
+        planes = find_planes(maps[:, order])[0]
+        if planes is not None and (order != np.arange(len(order))).any():
+            return (f"the result is in another order than x, at position 0 too: pairs are read in the layout "
+                    f"{planes.layout} and not written back so")
+    return ("planes are no pairs of coordinates of a published layout, (2l, 2l+1) or (l, l+L): they lie in "
+            "another basis, or in another order")
+
+
+def _first_mixed(maps, points):
+    """Show where the first coordinate comes out that is not only scaled."""
+    size = np.abs(maps) > SAME * np.abs(maps).max()
+    np.einsum("...ii->...i", size)[...] = False
+    row, column = np.argwhere(size.any(axis=-2))[0]
+    places = np.flatnonzero(np.abs(maps[row][:, column]) > SAME * np.abs(maps).max())[:4]
+    return {"x": f"1 at coordinate {column}, else 0", "position": points[row].tolist(),
+            f"got at {', '.join(map(str, places.tolist()))}": maps[row][places, column]}
+
+
+def read_speeds(report, points, phase, grid, names, expect):
     """Report frequencies, direction, origin and base; return (freqs, start) to compare with, or None."""
     speeds = speeds_of(points, phase)
     if speeds.bent is not None and grid is not None and len(grid) == 2:
@@ -156,18 +203,21 @@ def read_speeds(report, points, phase, grid, names, expected):
         row = speeds.bent
         plane = int(speeds.residual[row].argmax())
         steady = np.exp(1j * (points[row] @ speeds.freqs[:, plane] + speeds.start[plane]))
-        report.blame("the angle is not proportional to the position",
+        alike = np.flatnonzero(np.abs(np.diff(phase, axis=0)).max(axis=1) < SAME)
+        why = ("" if grid is not None or not alike.size else f": rows at {points[alike[0]].tolist()} and "
+               f"{points[alike[0] + 1].tolist()} turn alike, are positions rounded or divided as integers?")
+        report.blame(f"the angle is not proportional to the position{why}",
                      plane=plane, position=points[row].tolist(),
                      **{"cos, sin": [phase[row, plane].real, phase[row, plane].imag],
                         "at constant speed": [steady.real, steady.imag]})
         return None
-    freqs, start = speeds.freqs, speeds.start
+    freqs, start = without_turns(speeds.freqs, None if expect is None else expect.freqs), speeds.start
     if not freqs.any():
         report.blame("planes are turned, and by the same angles at every position", angles=start)
         return None
     _read_origin(report, start, speeds.origin)
     _read_direction(report, freqs)
-    exact = _read_base(report, freqs, float(speeds.residual.max()), expected)
+    exact = _read_base(report, freqs, float(speeds.residual.max()), expect is not None)
     if report.position_origin is not None:
         start = np.atleast_1d(report.position_origin) @ exact
     report.freqs = exact
@@ -179,20 +229,30 @@ def read_speeds(report, points, phase, grid, names, expected):
 def _other_grid(report, points, phase, grid, speeds):
     """Try the other way to read a grid of tokens."""
     height, width = grid
-    cells = np.stack(np.divmod(np.arange(height * width), height), axis=-1)
-    other = speeds_of(cells, phase)
-    if other.bent is not None:
-        return points, speeds
-    report.blame(f"height and width of the grid are swapped, or it is read column by column: token i stands "
-                 f"at i // {height}, i % {height}, which a square grid hides",
-                 token=width, cell=[1, 0], taken_for=cells[width].tolist())
-    return cells, other
+    token = np.arange(height * width)
+    swapped = (f"height and width of the grid are swapped, or it is read column by column: token i stands at "
+               f"i // {height}, i % {height}, which a square grid hides")
+    ways = [(swapped, np.divmod(token, height))]
+    ways += [(f"the grid is taken for one of width {other}: token i stands at i // {other}, i % {other}",
+              np.divmod(token, other)) for other in range(2, len(token)) if other not in (width, height)]
+    ways += [(f"cells begin behind {amount(prefix, 'token')}, such as a class token: token i stands in cell "
+              f"i - {prefix}", np.divmod(np.maximum(token - prefix, 0), width)) for prefix in (1, 2, 4, 5)]
+    for text, cells in ways:
+        cells = np.stack(cells, axis=-1)
+        other = speeds_of(cells, phase)
+        if other.bent is None:
+            first = int((cells != points).any(axis=1).argmax())
+            report.blame(text, token=first, cell=points[first].tolist(), taken_for=cells[first].tolist())
+            return cells, other
+    return points, speeds
 
 
 def _read_origin(report, start, origin):
     """Report the origin of positions, or a start that no shift of them explains."""
     report.position_origin = origin if origin is None or len(origin) > 1 else origin[0]
-    first = {"position": 0, "cos, sin of plane 0": [np.cos(start[0]), np.sin(start[0])]}
+    plane = int((np.abs(np.exp(1j * start) - 1) > STRAIGHT).argmax())
+    first = {"position": 0, f"cos, sin of plane {plane}": [np.cos(start[plane]), np.sin(start[plane])],
+             "expected": [1.0, 0.0]}
     if origin is None:
         quarter = np.abs(np.exp(1j * start) - 1j).max() <= ROTATION
         report.blame("sin and cos are swapped: position 0 turns by a quarter" if quarter else
@@ -230,9 +290,18 @@ def _read_base(report, freqs, noise, expected):
         report.remark(f"{turning.sum()} planes of {turning.size} turn, the others stand still: proportional "
                       f"rope, or partners and exponents over the head width by mistake")
     spectrum = spectrum_of(freqs, noise)
+    if spectrum is not None and len(freqs) == 1 and _whole_turns(report, freqs[0]):
+        return spectrum.exact
+    if len(freqs) > 1 and not expected and _one_axis(report, freqs):
+        return freqs
     if spectrum is None:
+        if len(freqs) > 1:
+            report.remark("frequencies follow no base^(-2l/width) of one base for all axes: mixed or learned")
         if len(freqs) == 1 and turning.size > 1:
-            report.remark("frequencies follow no base^(-2l/width): scaled (YaRN, Llama 3) or learned")
+            rise = np.flatnonzero(np.diff(np.abs(freqs[0][turning])) > 0)
+            report.remark("frequencies follow no base^(-2l/width): scaled (YaRN, Llama 3) or learned" if
+                          not rise.size else f"frequencies follow no base^(-2l/width), and rise from plane "
+                          f"{rise[0]} to the next: are the columns of a table out of order?")
         return freqs
     report.base = spectrum.base
     if len(freqs) > 1:
@@ -246,6 +315,33 @@ def _read_base(report, freqs, noise, expected):
     return spectrum.exact
 
 
+def _one_axis(report, freqs):
+    """Report axes that all turn every plane in one proportion, so that a point is told by one number."""
+    slowest = np.abs(np.where(freqs[-1] == 0, np.inf, freqs[-1])).argmin()
+    if not freqs.any(axis=1).all():
+        return False
+    ratio = freqs[:, slowest] / freqs[-1, slowest]
+    if np.abs(np.exp(1j * np.outer(ratio, freqs[-1])) - np.exp(1j * freqs)).max() > ROTATION:
+        return False
+    steps = ", ".join(f"{step:.6g}" for step in ratio)
+    report.blame("axes are not told apart: each turns all planes, in the proportion " + steps + ". Are cells "
+                 "numbered through, or coordinates added?", frequency=freqs[:, slowest])
+    return True
+
+
+def _whole_turns(report, speed):
+    """Report a plane before those that turn, if by their law it makes whole turns and seems to stand."""
+    before = speed[0] ** 2 / speed[1] if len(speed) > 2 and speed[1] else 0.0
+    turns = round(before / (2 * np.pi))
+    if report.rotary_offset != (1 if report.layout == "half" else 2) or turns < 1 or abs(
+            before / (2 * np.pi * turns) - 1) > 1e-6:
+        return False
+    report.blame(f"plane 0 makes {amount(turns, 'turn')} from each position to the next, and seems to stand "
+                 f"still: frequencies are multiplied by 2 pi", plane=1, frequency=[float(speed[0])],
+                 expected=[float(speed[0] / (2 * np.pi * turns))])
+    return True
+
+
 def _remark_scale(report, base, scale, planes):
     """Remark on frequencies that do not fall from 1."""
     if base < 1:
@@ -253,7 +349,8 @@ def _remark_scale(report, base, scale, planes):
     elif abs(scale * base ** (1 / planes) - 1) < 1e-3:
         report.remark(f"plane 0 has the frequency {scale:.6g} of plane 1: exponents count from 1, not from 0")
     elif scale != 1:
-        report.remark(f"frequencies are all multiplied by {scale:.6g} (linear scaling)")
+        why = "linear scaling" if scale < 1 else "positions are multiplied, or the turn is applied twice?"
+        report.remark(f"frequencies are all multiplied by {scale:.6g} ({why})")
 
 
 def _doubt_base(report, base, one_axis):
@@ -263,6 +360,13 @@ def _doubt_base(report, base, one_axis):
             rounded = float(short(usual))
             if rounded != usual and abs(base / rounded - 1) < 2e-6:
                 report.blame(f"base {base:g} is {usual:g} rounded to {name}", base=base)
+    planes = report.rotary_dim // 2
+    if planes > 1 and one_axis and base not in USUAL_BASES:
+        shorter = base ** ((planes - 1) / planes)
+        for usual in USUAL_BASES:
+            if abs(shorter / usual - 1) < 1e-5:
+                report.remark(f"base {base:g} is that of exponents l/(L - 1) with {usual:g}: does a linspace "
+                              f"include its end?")
     squared = [usual for usual in USUAL_BASES if one_axis and abs(base**2 / usual - 1) < 1e-3]
     if squared:
         report.remark(f"base {base:g} is the square root of {squared[0]:g}: are exponents counted l/D "

@@ -7,11 +7,14 @@ from itertools import product
 import numpy as np
 
 from .calling import CallFailed
-from .precision import FAR, IMPLICIT_ROWS, WRITTEN, Prober, rounding_cause, same_turn
+from .precision import FAR, IMPLICIT_ROWS, WRITTEN, Prober, rounding_cause, same_turn, stretch
 from .reading import SAME
 
 OFF = 0.05
 """Distance of e^(i angle) beyond which a row stands at another position, rather than at a rounded one."""
+
+CHUNK = 4096
+"""Rows of one call where all positions are tried in turn."""
 
 
 class Trial:
@@ -19,7 +22,7 @@ class Trial:
 
     def __init__(self, report, caller, planes, freqs, start):
         self.report, self.caller, self.freqs, self.start = report, caller, freqs, start
-        self.prober = Prober(caller, planes, report.amplitude)
+        self.prober, self.firsts = Prober(caller, planes, report.amplitude), []
 
     def exact(self, points):
         """Return e^(i angle) (..., L) at points (..., n_axes); the product is formed in float64."""
@@ -70,6 +73,10 @@ class Trial:
             text = f"{what}: all rows stand at position {taken[0]}"
         elif len(off) == 1 and None not in off:
             text = f"{what}: rows are off by {off.pop()}"
+        elif None not in taken and taken == sorted(positions.tolist()):
+            text = f"{what}: rows stand at the sorted positions"
+        elif stretch(turns, self.freqs.sum(axis=0), self.start, positions):
+            text = f"{what}: positions are divided by the number of rows, or by the largest of them"
         else:
             text = f"{what}: rows stand elsewhere"
         row = int((np.abs(turns - self.exact(points)).max(axis=1) > OFF).argmax())
@@ -88,8 +95,10 @@ class Trial:
                 continue
             for position in sorted(refused):
                 failed.setdefault(refused[position].raised, (position, refused[position]))
+            if kept and dtype == dtypes[0]:
+                self._note_errors([positions[i] for i in kept], turns[kept], axis)
             fault = kept and self._judge([positions[i] for i in kept], turns[kept], dtype, tolerance, axis,
-                                         dtype == dtypes[0])
+                                         found)
             if fault:
                 found.setdefault(fault[0], (fault[1], []))[1].append(dtype)
         for text, (shown, names) in found.items():
@@ -97,34 +106,41 @@ class Trial:
         for raised, (position, failure) in failed.items():      # to refuse a position is no fault
             (self.report.remark if raised else self.report.blame)(f"position {position}: {failure}")
         worst = max(self.report.angle_errors.items(), key=lambda item: item[1], default=(0, 0.0))
-        if not found and dtypes[0] == "float64" and worst[1] > 1e-8 and not self.caller.narrowed:
+        rounded = 1e-8 + 2.0**-50 * worst[0] * np.abs(self.freqs).max()
+        if not found and dtypes[0] == "float64" and worst[1] > rounded and not self.caller.narrowed:
             self.report.remark(f"float64 values are turned to {worst[1]:.1e} only, at position {worst[0]}: "
                                f"cos and sin come from float32 or less")
         if self.caller.implicit:
             self.report.remark(f"the function counts positions by itself: those up to {most} were tried")
 
-    def _judge(self, positions, turns, dtype, tolerance, axis, widest):
-        """Note the errors; return (cause, values that show it) if one is beyond tolerance, else None."""
-        report, freqs, written = self.report, self.freqs[axis], WRITTEN[dtype]
+    def _note_errors(self, positions, turns, axis):
         error = np.abs(turns - self.exact(self.along(positions, axis))).max(axis=1)
-        if widest:
-            for position, size in zip(positions, error.tolist(), strict=True):
-                report.angle_errors[position] = max(size, report.angle_errors.get(position, 0.0))
+        for position, size in zip(positions, error.tolist(), strict=True):
+            self.report.angle_errors[position] = max(size, self.report.angle_errors.get(position, 0.0))
+
+    def _judge(self, positions, turns, dtype, tolerance, axis, known):
+        """Return (cause, values that show it, unless it is known), or None where all is within tolerance."""
+        freqs, written = self.freqs[axis], 2 * WRITTEN[dtype]           # a product and a sum are rounded
+        error = np.abs(turns - self.exact(self.along(positions, axis))).max(axis=1)
         wrong = error > tolerance + written
         if not wrong.any():
             return None
         if (error > 2 * OFF).any():
-            report.is_relative = False
+            self.report.is_relative = False
         row = int(wrong.argmax())
         position, turn = positions[row], turns[row]
-        text = self._in_company(position, positions[-1], turn, dtype, axis) or rounding_cause(
-            positions, turns, freqs, self.start, written)
-        if not text and wrong[row:].all() and error[row] > OFF:
-            position, turn = self._first(positions[row - 1] if row else 0, position, turn, dtype, axis)
-            text = self._replaced(position, turn, turns[row:], freqs)
-        text = text or "angles are off by more than float32 rounds: large arguments that are not reduced?"
+        text = self._in_company(position, positions[-1], turn, dtype, axis)
+        unlike = "angles are off by more than float32 rounds: large arguments that are not reduced?"
+        if not text:
+            gone = wrong[row:].all() and error[row] > OFF
+            text = rounding_cause(positions, turns, freqs, self.start, written)
+            if text in known:
+                return text, {}
+            limit = OFF if gone and not text else tolerance + written
+            position, turn = self._first(position, turn, limit, dtype, axis)
+            text = text or (self._replaced(position, turn, turns[row:], freqs) if gone else unlike)
         exact = self.exact(self.along([position], axis))[0]
-        plane = int(np.abs(turn - exact).argmax())
+        plane = int((np.abs(turn - exact) > (tolerance + written)).argmax())
         return text, {"position": position, "plane": plane,
                       "cos, sin": [float(turn[plane].real), float(turn[plane].imag)],
                       "exact": [float(exact[plane].real), float(exact[plane].imag)]}
@@ -132,31 +148,50 @@ class Trial:
     def _in_company(self, position, last, turn, dtype, axis):
         """Say if a position turns otherwise when nothing farther stands beside it."""
         alone, refused = self.prober.at([position], dtype, axis)
+        again = not refused and not self.caller.implicit and position <= 16
+        if again and np.abs(alone[0] - self.exact(
+                self.along([position], axis))[0]).max() > OFF:  # where it was right before the far call
+            return (f"position {position} turns otherwise after a call that held position {last}: the "
+                    f"frequencies of that call stay (dynamic scaling), and keys turned before do not fit")
         if refused or position == last or np.abs(alone[0] - turn).max() <= OFF:
             return ""
-        return (f"position {position} turns otherwise in a call that holds position {last} too: frequencies "
-                f"follow the farthest position of a call (dynamic scaling), and keys turned before do not")
+        place = same_turn(turn, self.freqs[axis], self.start, last, -last)
+        factor = stretch(turn[None], self.freqs[axis], self.start, np.array([position]))
+        if factor is not None and abs(factor * position - round(factor * position)) > 1e-2:
+            why = "positions are divided by the number of rows, or by the largest position, and keys"
+        elif place is not None:
+            why = f"there it stands at {place}, counted from the middle or the end of the call, and keys"
+        else:
+            why = "frequencies follow the farthest position of a call (dynamic scaling), and keys"
+        return (f"position {position} turns otherwise in a call that holds position {last} too: {why} turned "
+                f"before do not")
 
-    def _first(self, low, high, turn, dtype, axis):
-        """Return the first position after `low` that is off, `high` at the latest, and its turn."""
-        while high - low > 1:
-            middle = (low + high) // 2
-            there = self.prober.at([middle], dtype, axis)[0]
-            if np.abs(there - self.exact(self.along([middle], axis))).max() > OFF:
-                high, turn = middle, there[0]
-            else:
-                low = middle
-        return high, turn
+    def _first(self, position, turn, limit, dtype, axis):
+        """Return the smallest position up to one that is off by more than a limit, and its turn."""
+        chunks = [range(low, min(low + CHUNK, position)) for low in range(0, position, CHUNK)]
+        for places in [*(range(first - 1, first + 1) for first in self.firsts), *chunks]:
+            turns = self.prober.at(list(places), dtype, axis)[0]        # NaN where it is refused
+            off = np.abs(turns - self.exact(self.along(np.array(places), axis))).max(axis=1) > limit
+            if off.any():
+                first = int(off.argmax())
+                if first or places in chunks:
+                    self.firsts.append(places[first])
+                    return places[first], turns[first]
+        return position, turn
 
     def _replaced(self, position, turn, later, freqs):
         """Say where the rows from `position` on stand: the first turns by `turn`, some by `later`."""
-        taken = same_turn(turn, freqs, self.start, position)
+        taken = same_turn(turn, freqs, self.start, position, -position)
         if np.abs(later - 1).max() < OFF:
             return f"rows from position {position} on come back as they were: the table ends there"
         if np.abs(later - turn).max() < OFF and taken is not None:
             return f"positions from {position} on stand at {taken}: the table ends there, and is clamped"
         if taken == 0:
-            return f"positions wrap around at {position}: the table ends there"
+            why = "the table ends there"
+            why += ", or their integer type is too short" if position in (2**8, 2**16) else ""
+            return f"positions wrap around at {position}: {why}"
+        if taken == -position:
+            return f"position {position} is taken for {taken}: the integer type of positions is too short"
         return (f"angles are wrong from position {position} on: a table that ends, or large arguments that "
                 f"are not reduced")
 
