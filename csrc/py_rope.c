@@ -246,6 +246,7 @@ PyObject *pe_enter_apply_rope(PyObject *const *s, const pe_python *python) {
 
 /* Rope.apply(rope, x, positions, inverse, out, num_threads) */
 PyObject *pe_enter_rope_apply(PyObject *const *s, const pe_python *python) {
+    if (s[0] == Py_None) return pe_not_plain(); /* to apply_rope, None is the default rope */
     PyObject *all[ARGUMENTS];
     for (int i = 0; i < ARGUMENTS; i++) all[i] = Py_None;
     all[ROPE] = s[0], all[X] = s[1], all[POSITIONS] = s[2], all[INVERSE] = s[3], all[OUT] = s[4], all[THREADS] = s[5];

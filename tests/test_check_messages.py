@@ -105,6 +105,25 @@ def test_rows_before_heads_are_recognised():
     assert pe.attention(*(each.swapaxes(-3, -2) for each in (a, b, b))).shape == (2, 4, 7, 8)
 
 
+@pytest.mark.parametrize("keywords", [
+    {"segments": np.zeros((3, 1, 5), int)}, {"segments": np.zeros((3, 5), int)}, {"clock": np.zeros((3, 5))},
+    {"causal": True, "q_positions": np.zeros((3, 1, 5))}, {"clock": np.zeros((3, 4, 5))},
+])
+def test_a_batch_of_one_that_should_be_several(keywords):
+    """Each message shows the call that gives q, or k where it is short, as many rows."""
+    given, name, out = {"q": normal(1, 4, 5, 8), "k": normal(1, 2, 5, 8)}, [*keywords][-1], None
+    for _ in range(3):
+        try:
+            out = pe.attention(given["q"], given["k"], given["k"], **keywords)
+        except ValueError as error:
+            pattern = r"(q|k) has a batch of 1; for 3 pass (np\S+ \(3, \S+\)\))(?:, with (\S.*))?$"
+            found = re.search(pattern, str(error))
+            each, call, index = found.groups()
+            given[each] = eval(call, {"np": np, **given})
+            keywords = keywords if not index else {**keywords, name: eval(index, dict(keywords))}
+    assert out.shape == (3, 4, 5, 8)
+
+
 def test_what_is_wrong_with_the_heads():
     """q and k in each other's place come first; the order of axes is offered only where it fits."""
     wide = normal(2, 8, 5, 8)

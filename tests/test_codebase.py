@@ -207,6 +207,14 @@ def fenced(*languages):
     return re.findall(rf"^```(?:{'|'.join(languages)})\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/rope.md"])
+def test_pages_are_doctests_as_they_stand(page):
+    """`python -m doctest` takes a page with its fences: a blank line ends what a session prints."""
+    examples = re.findall(r"^>>> ", (ROOT / page).read_text(), flags=re.MULTILINE)
+    tried = doctest.testfile(str(ROOT / page), module_relative=False, encoding="utf-8")
+    assert tried == (0, len(examples)) and examples
+
+
 def test_readme_names_the_two_commands():
     commands = "\n".join(fenced("bash", "sh", "shell", "console"))
     assert 'pip install -e ".[plot]" && python -m pe' in commands

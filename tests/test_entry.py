@@ -342,3 +342,11 @@ def test_threads_call_one_op_at_once():
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+@pytest.mark.parametrize("x", [X, X.tolist()])
+def test_apply_without_a_rope_is_no_default_rope(x):
+    with pytest.raises(TypeError, match="Rope.apply is called on None; call it on a rope"):
+        pe.Rope.apply(None, x, P)
+    with pytest.raises(TypeError, match="rope has type int; expected a pe.Rope"):
+        pe.Rope.apply(3, x, P)

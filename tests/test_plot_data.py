@@ -199,9 +199,20 @@ def test_a_turn_closes_its_loops():
 @pytest.mark.parametrize("X, u, message", [
     ([[1, 2, 3]], 1, r"X must have shape \(2, 2\), got \(1, 3\)"),
     ([[math.nan, 0], [0, 0]], 1, "X must be finite"),
-    ([[1, 0], [0, 1]], math.inf, "u must be finite, got inf"),
+    ([[1, 0], [0, 1]], math.inf, "u must be finite and at most 2\\^53 in size; got inf"),
     ([[1, 0], [0, 1]], 800, "leaves float64 at u = 800"),
 ])
 def test_bad_input(X, u, message):
     with pytest.raises(ValueError, match=message):
+        data.generator(X, u)
+
+
+@pytest.mark.parametrize("X, u, message", [
+    ("x", 1, r"X is 'x'; expected a matrix \(2, 2\) of numbers"),
+    ([["a", 1], [2, 3]], 1, r"X is \[\['a', 1\], \[2, 3\]\]; expected a matrix"),
+    ([[0, 1j], [0, 0]], 1, "X is "), ([[1, 0], [0]], 1, "X is "),
+    ([[1, 0], [0, 1]], "x", "u must be a number; got 'x'"),
+])
+def test_what_is_no_number_is_named(X, u, message):
+    with pytest.raises(TypeError, match=message):
         data.generator(X, u)

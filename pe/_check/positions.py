@@ -86,6 +86,14 @@ def _advice(name, of, shape, lead, tail):
     index = _on_rows(shape, lead)
     if index:
         return f"; {name}{index[:-1]}, :] fits" if tail else f"; {name}{index} fits"
+    if shape[:1] != lead[:1] == (1,):                           # one row of the batch for several
+        wide = (*shape[:1], *lead[1:])
+        index = "" if _fits(shape, wide) else _on_rows(shape, wide)
+        if _fits(shape, wide) or index:
+            array = of.partition(" ")[0]
+            index = index and f", with {name}{index[:-1] + ', :]' if tail else index}"
+            return (f". {array} has a batch of 1; for {shape[0]} pass "
+                    f"np.broadcast_to({array}, ({shape[0]}, *{array}.shape[1:])){index}")
     swapped = *lead[:-2], lead[-1], lead[-2]
     if not (_fits(shape, swapped) or _on_rows(shape, swapped)):
         return ""

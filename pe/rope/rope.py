@@ -238,6 +238,9 @@ class Rope(Description):
         """
         from ..ops import apply_rope
 
+        if self is None:                # which apply_rope would take for the default rope
+            raise TypeError("Rope.apply is called on None; call it on a rope, such as "
+                            "pe.Rope(x.shape[-1]).apply(x, positions)")
         return apply_rope(x, positions=positions, rope=self, inverse=inverse, out=out,
                           num_threads=num_threads)
 

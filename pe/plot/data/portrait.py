@@ -13,6 +13,8 @@ from fractions import Fraction
 
 import numpy as np
 
+from pe._scalars import shown
+from pe.plot.data.gaps import finite
 from pe.plot.data.printed import decimals
 
 __all__ = ["KINDS", "LIMITS", "PRESETS", "START", "GeneratorData", "behaviour", "directions", "eigenvalues",
@@ -143,12 +145,16 @@ def transport_2x2(X, u):
 
 def _exact(X):
     """Return a, b, c, d as the rational numbers their shortest decimals stand for."""
-    X = np.asarray(X, dtype=np.float64)
-    if X.shape != (2, 2):
-        raise ValueError(f"X must have shape (2, 2), got {X.shape}")
-    if not np.isfinite(X).all():
-        raise ValueError(f"X must be finite, got {X.tolist()}")
-    return [Fraction(repr(float(v))) for v in X.flat]
+    try:
+        array = np.asarray(X, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"X is {shown(X)}; expected a matrix (2, 2) of numbers, such as "
+                        f"[[0, -1], [1, 0]]") from None
+    if array.shape != (2, 2):
+        raise ValueError(f"X must have shape (2, 2), got {array.shape}")
+    if not np.isfinite(array).all():
+        raise ValueError(f"X must be finite, got {array.tolist()}")
+    return [Fraction(repr(float(v))) for v in array.flat]
 
 
 def invariants(X):
@@ -312,9 +318,7 @@ def generator(X, u=1.0):
     ('turn + fade', '6.9315', '12.5664')
     """
     trace, det, _ = invariants(X)
-    X, u = np.array(X, dtype=np.float64), float(u)
-    if not math.isfinite(u):
-        raise ValueError(f"u must be finite, got {u}")
+    X, u = np.array(X, dtype=np.float64), finite("u", u)
     try:
         A, det_A = transport_2x2(X, u), math.exp(u * float(trace))
         steps = max(2, math.ceil(abs(u) * 16)) if np.any(X) else 1
