@@ -109,7 +109,7 @@ def _parser():
     option = add(rope, "the rotary encoding of a Hugging Face config.json",
                  "Explain what a config.json says about rotary positions: layout, frequencies, what scaling "
                  "did to each plane, and what is easy to get wrong with it.")
-    option("config", metavar="CONFIG", help="a config.json as Hugging Face saves it")
+    option("config", metavar="CONFIG", help="a config.json as Hugging Face saves it; - reads standard input")
     option("--compare", metavar="OTHER", help="another one: say what differs")
     option("--html", metavar="FILE", help="write the report as one self-contained page as well")
     option("--layer-type", metavar="X", help="only these layers, where types of layers differ")

@@ -103,7 +103,7 @@ def test_planes_of_yarn_are_those_that_transformers_publishes(tmp_path):
     text, lines = told(tmp_path, {**LLAMA, "rope_scaling": {
         "rope_type": "yarn", "factor": 10.0, "original_max_position_embeddings": 2048}})
     found = {int(row[0]): row for row in plane_rows("\n".join(lines))}
-    assert [found[plane][-1] for plane in (16, 17, 41)] == ["kept", "blended, / 1.037", "/ 10"]
+    assert [found[plane][-1] for plane in (16, 17, 41)] == ["kept", "blended / 1.037", "/ 10"]
     for plane, w in {17: 8.3479e-2, 40: 4.3007e-4, 41: 2.7384e-4}.items():
         assert float(found[plane][2]) == pytest.approx(w, rel=2e-5)
 
@@ -381,7 +381,7 @@ def test_letters_stand_where_the_wavelengths_are():
     assert len(stars) == 3
     steps = np.diff(stars, axis=0)
     assert (steps > 0).all() and abs(steps[0] - steps[1]).max() <= 1
-    assert [line for line in grid if "context 10" in line] == [line for line in grid if "─" in line]
+    assert [line[-3:] for line in grid if "─" in line] == [" 10"] and lines[-1] == "  line at 10: context"
 
 
 # What is refused
@@ -414,6 +414,36 @@ def test_a_byte_order_mark_is_no_part_of_a_config(tmp_path, capsys):
     path.write_text(json.dumps(LLAMA), encoding="utf-8-sig")
     status, out, _ = run_command(capsys, "rope", path)
     assert status == 0 and "layout half" in " ".join(out.split())
+
+
+def test_a_config_from_standard_input(tmp_path, capsys, monkeypatch):
+    def given(content):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content.encode("latin-1"))))
+
+    given(json.dumps(LLAMA))
+    status, out, _ = run_command(capsys, "rope", "-")
+    assert status == 0 and out.splitlines()[1] == "standard input" and "layout half" in " ".join(out.split())
+    (tmp_path / "config.json").write_text(json.dumps({**LLAMA, "rope_theta": 5e5}))
+    given(json.dumps(LLAMA))
+    status, out, _ = run_command(capsys, "rope", tmp_path / "config.json", "--compare", "-")
+    assert status == 0 and "standard input" in out
+    for content in ("", "{", "\xff", "[1]"):
+        given(content)
+        assert_refused(run_command(capsys, "rope", "-"), "standard input holds no")
+    assert_refused(run_command(capsys, "rope", "-", "--compare", "-"), "one of them must be a file")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_line_is_wider_than_a_terminal(name, tmp_path):
+    assert max(map(len, told(tmp_path, config_of(name), ("seq_len", CASES[name]["seq_len"]))[1])) <= 80
+
+
+def test_one_plane_is_told_in_the_singular(tmp_path):
+    text, _ = told(tmp_path, config_of("apply_llama_d2"))
+    assert "2 coordinates, 1 plane turns" in text
+    assert "off by 0 " not in text and "Careful: As a position, bfloat16 counts to 256" in text
+    text, _ = told(tmp_path, {**LLAMA, "head_dim": 8, "max_position_embeddings": 1000})
+    assert "of 4 planes 1, from plane 3 on, completes no turn" in text and "it reaches angles" in text
 
 
 def test_paths_and_options_that_do_not_work(tmp_path, capsys):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ..llama2c import InputError
 from .comparison import between_layers, compare, pair
-from .encoding import read
+from .encoding import STDIN, read
 from .section import Report, tell
 
 __all__ = ["run"]
@@ -19,7 +19,7 @@ def run(path: str, *, other: str | None = None, html: str | None = None, layer_t
     Parameters
     ----------
     path : str
-        A config.json as Hugging Face saves it.
+        A config.json as Hugging Face saves it; "-" is standard input.
     other : str, optional
         Another one to compare it with.
     html : str, optional
@@ -43,7 +43,9 @@ def run(path: str, *, other: str | None = None, html: str | None = None, layer_t
         A file cannot be read or written.
     """
     paths = [path] if other is None else [path, other]
-    names = [Path(each).name for each in paths]
+    if paths == [STDIN, STDIN]:
+        raise InputError("both configs are standard input; one of them must be a file")
+    names = ["standard input" if each == STDIN else Path(each).name for each in paths]
     names = paths if names[:1] == names[1:] else names          # config.json in two folders
     encodings, *others = (read(each, layer_type, layout, seq_len, context, name=name, compared=len(paths) > 1)
                           for each, name in zip(paths, names, strict=True))

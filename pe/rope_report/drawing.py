@@ -9,7 +9,10 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
-COLUMNS, ROWS = 72, 16
+from ..tour.text import WIDTH as LINE
+
+COLUMNS, ROWS, MARGIN = 72, 16, 9
+"""At most, of letters, and what stands to their left; with the notes to their right a line fits in LINE."""
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 820, 400, 62, 170, 36, 44
 
 
@@ -34,8 +37,6 @@ def in_letters(curves: list[Curve], levels: list[Level]) -> list[str]:
     """Draw curves with their letters and levels as lines; of two at one place the later is seen."""
     low, high = _decades(curves, levels)
     count = max(len(curve.wavelength) for curve in curves)
-    columns = min(COLUMNS, max(count, 2) * max(1, min(4, COLUMNS // max(count, 2))))
-    paper = [[" "] * columns for _ in range(ROWS)]
     notes = [""] * ROWS
 
     def row(value):
@@ -43,8 +44,10 @@ def in_letters(curves: list[Curve], levels: list[Level]) -> list[str]:
 
     for level in levels:
         at = row(level.positions)
-        paper[at] = ["─"] * columns
-        notes[at] = ", ".join(filter(None, [notes[at], f"{level.name} {level.positions:g}"]))
+        notes[at] = ", ".join(filter(None, [notes[at], f"{level.positions:g}"]))
+    room = min(COLUMNS, LINE - MARGIN - 1 - max(map(len, notes)))
+    columns = min(room, max(count, 2) * max(1, min(4, room // max(count, 2))))
+    paper = [["─" if note else " "] * columns for note in notes]
     for curve in curves:
         for i, value in enumerate(curve.wavelength):
             if math.isfinite(value):
@@ -55,7 +58,8 @@ def in_letters(curves: list[Curve], levels: list[Level]) -> list[str]:
     end = f"plane {count - 1}"
     return [*lines, f"  {'':>5} +{'-' * columns}",
             f"  {'':>5}  plane 0{end:>{max(columns - 7, len(end) + 1)}}",
-            "  wavelength in positions: " + ", ".join(f"{curve.letter} {curve.name}" for curve in curves)]
+            "  wavelength in positions: " + ", ".join(f"{curve.letter} {curve.name}" for curve in curves),
+            *(f"  line at {level.positions:g}: {level.name}" for level in levels)]
 
 
 def in_svg(curves: list[Curve], levels: list[Level], title: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from ..rope.huggingface import text_model
 from ..rope.models import FAMILIES
 
 FARTHEST = 2**53        # the largest position
+STDIN = "-"             # stands for standard input
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,9 @@ def read(path: str, layer_type: str | None = None, layout: str | None = None, se
         It cannot be read.
     """
     try:
-        config = json.loads(Path(path).read_text(encoding="utf-8-sig"))     # with a byte order mark too
+        given = sys.stdin.buffer.read() if path == STDIN else Path(path).read_bytes()
+        path = "standard input" if path == STDIN else path
+        config = json.loads(given.decode("utf-8-sig"))          # with a byte order mark too
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} holds no JSON: {error}") from None
     if not isinstance(config, dict):
@@ -122,5 +126,5 @@ def _context(config: dict[str, Any], rope: Rope, seq_len: int | None, context: i
     if not (isinstance(stated, int) and stated > 1):
         return seq_len, "--seq-len" if seq_len else "unknown"
     if isinstance(scaled, scaling.yarn) and scaled.original_max_position_embeddings == stated:
-        return round(scaled.context), "factor times original_max_position_embeddings"
+        return round(scaled.context), "factor times context of training"
     return (seq_len, "--seq-len") if seq_len and seq_len > stated else (stated, "max_position_embeddings")

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from .. import scaling
+from .._scalars import amount
 from ..rope.models import FAMILIES
 from .encoding import Encoding
 from .reach import REACH
@@ -53,9 +54,9 @@ def _part(e: Encoding) -> Iterator[str]:
 def _still(e: Encoding) -> Iterator[str]:
     still = int((e.rope.freqs == 0).all(axis=0).sum())
     if still:
-        yield (f"{still} of {e.rope.freqs.shape[1]} planes stand still (frequency 0). Pairs and exponents "
-               f"are counted over all {e.rope.rotary_dim} coordinates: this is no rotation of the first "
-               f"{e.rope.rotary_dim - 2 * still}.")
+        yield (f"{still} of {amount(e.rope.freqs.shape[1], 'plane')} stand{'s' if still == 1 else ''} still "
+               f"(frequency 0). Pairs and exponents are counted over all {e.rope.rotary_dim} coordinates: "
+               f"this is no rotation of the first {e.rope.rotary_dim - 2 * still}.")
 
 
 def _axes(e: Encoding) -> Iterator[str]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from .. import scaling
+from .._scalars import amount
 from . import float_errors
 from .encoding import Encoding
 
@@ -41,9 +42,11 @@ def _turns(e: Encoding) -> Iterator[str]:
     incomplete = np.flatnonzero((w > 0) & (w * e.context < 2 * np.pi))
     if len(incomplete):
         slowest = np.degrees(w[incomplete].min() * e.context)
-        yield (f"of {count} planes {len(incomplete)}, from plane {incomplete[0]} on, complete no turn in "
-               f"{e.context} positions (the slowest makes {slowest:.3g} degrees). Beyond the context they "
-               f"reach angles that training never showed.")
+        one = len(incomplete) == 1
+        yield (f"of {amount(count, 'plane')} {len(incomplete)}, from plane {incomplete[0]} on, "
+               f"{'completes' if one else 'complete'} no turn in {e.context} positions (the slowest makes "
+               f"{slowest:.3g} degrees). Beyond the context {'it reaches' if one else 'they reach'} angles "
+               f"that training never showed.")
 
 
 def _switch(e: Encoding) -> Iterator[str]:
@@ -72,8 +75,9 @@ def _float32(e: Encoding) -> Iterator[str]:
     last = e.context - 1
     error = float_errors.float32_angles(e.rope.freqs, last)
     own = e.rope.error_bound([last] * len(e.rope.freqs) if len(e.rope.freqs) > 1 else last, np.float32)
-    yield (f"angles formed in float32 are off by {error:.2g} at position {last} (distance on the unit "
-           f"circle). pe forms them in float64 and rounds float32 results to within {own:.1e}.")
+    if error:                           # one plane of frequency 1 has none
+        yield (f"angles formed in float32 are off by {error:.2g} at position {last} (distance on the unit "
+               f"circle). pe forms them in float64 and rounds float32 results to within {own:.1e}.")
 
 
 def _few_bits(e: Encoding) -> Iterator[str]:
@@ -85,10 +89,11 @@ def _few_bits(e: Encoding) -> Iterator[str]:
     last = e.context - 1
     if last > float_errors.BF16_WHOLE:
         error = float_errors.bfloat16_frequencies(e.rope.freqs, last)
+        cast = (f"casting the whole module to bfloat16 rounds its frequencies too: off by {error:.2g} at "
+                f"position {last}. ") if error else ""
         beyond = f", float16 to {float_errors.F16_WHOLE}" if last > float_errors.F16_WHOLE else ""
         inf = f" and ends at {float_errors.F16_LARGEST}" if last > float_errors.F16_LARGEST else ""
-        yield (f"casting the whole module to bfloat16 rounds its frequencies too: off by {error:.2g} at "
-               f"position {last}. As a position, bfloat16 counts to {float_errors.BF16_WHOLE} without a "
+        yield (f"{cast}As a position, bfloat16 counts to {float_errors.BF16_WHOLE} without a "
                f"gap{beyond}{inf}.")
 
 

@@ -6,6 +6,7 @@ from dataclasses import fields
 
 import numpy as np
 
+from .._scalars import amount
 from ..explore import page
 from ..rope.defaults import HEADS, OWN, WIDTHS
 from ..tour.text import WIDTH, Script
@@ -71,7 +72,7 @@ def facts(encoding: Encoding) -> dict[str, str]:
     turning = np.count_nonzero((rope.freqs != 0).any(axis=0))
     pairs = f"l, l + {count}" if rope.layout == "half" else "2l, 2l + 1"
     return {"model type": rope.provenance.family or "unknown",
-            "head": f"{rope.dim} coordinates, {turning} planes turn",
+            "head": f"{rope.dim} coordinates, {amount(turning, 'plane')} turn{'s' if turning == 1 else ''}",
             "coordinates that turn": f"{rope.rotary_offset} to {rope.rotary_offset + rope.rotary_dim - 1}",
             "layout": f"{rope.layout}: plane l is ({pairs})",
             "layout from": encoding.layout_source,
@@ -122,13 +123,13 @@ def planes(encoding: Encoding) -> tuple[list[str], list[list[str]]]:
     rope, several = encoding.rope, len(encoding.rope.freqs) > 1
     rows = sorted(rope.explain(encoding.context).planes, key=lambda row: row.plane)
     turns = f"turns in {encoding.context}"
-    header = ["plane", "coordinates", "axis", "radians a position", "wavelength", turns, "scaling"]
+    header = ["plane", "coordinates", "axis", "frequency", "wavelength", turns, "scaling"]
     keep = [True, True, several, True, True, encoding.context is not None, rope.scaling is not None]
     table = []
     for row in (rows[i] for i in _shown(rows)):
         first, step = (1, rope.rotary_dim // 2) if rope.layout == "half" else (2, 1)
         a = rope.rotary_offset + first * row.plane
-        change = {"divided": f"/ {row.divisor:.4g}", "blended": f"blended, / {row.divisor:.4g}"}
+        change = {"divided": f"/ {row.divisor:.4g}", "blended": f"blended / {row.divisor:.4g}"}
         cells = [f"{row.plane}", f"{a}, {a + step}", f"{row.axis}", f"{row.frequency:.6g}",
                  f"{row.wavelength:.6g}", f"{row.turns or 0:.4g}", change.get(row.change, row.change)]
         table.append([cell for cell, kept in zip(cells, keep, strict=True) if kept])
