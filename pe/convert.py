@@ -94,8 +94,8 @@ def convert_layout(a: ArrayLike, src: str, dst: str, *, axis: int = -1, head_dim
                          f"head or several; pass head_dim=, the width of one (head_dim={size} if it is one)")
     head = size if head_dim is None else integer("head_dim", head_dim, 1)
     if head and size % head:
-        raise ValueError(f"axis {axis} of a has {size} coordinates (shape {array.shape}), which is no "
-                         f"multiple of head_dim={head}; is axis= right?")
+        raise ValueError(f"axis {axis} of a has {amount(size, 'coordinate')} (shape {array.shape}), which is "
+                         f"no multiple of head_dim={head}; is axis= right?")
     order = np.arange(head)
     offset, width = _turned(head, head_dim, rotary_dim, rotary_offset)
     if source != target:

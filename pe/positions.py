@@ -12,7 +12,7 @@ from . import _core
 from ._check.arrays import to_array, values
 from ._check.positions import LIMIT, is_scalar, numbers
 from ._keywords import explain_keywords
-from ._scalars import integer, positive, shown
+from ._scalars import amount, integer, positive, shown
 from .ops._plain import run
 from .rope import geometric_freqs
 
@@ -230,7 +230,8 @@ def _clock(log_gates: ArrayLike, axis: int) -> object:
         raise ValueError("log_gates is a single number; expected an axis of tokens")
     axis = integer("axis", axis, -gates.ndim)
     if axis >= gates.ndim:
-        raise ValueError(f"axis is {axis}; log_gates has {gates.ndim} axes (shape {gates.shape})")
+        raise ValueError(f"axis is {axis}; log_gates has {amount(gates.ndim, 'axis', 'axes')} (shape "
+                         f"{gates.shape})")
     if not (gates <= 0).all():
         bad = gates[~(gates <= 0)][0]
         why = "" if np.isnan(bad) else ": a gate above 1 explodes. Are these gates? pass np.log(gates)"

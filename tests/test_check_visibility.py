@@ -197,3 +197,15 @@ def test_a_rope_of_several_axes_needs_its_positions():
             **points | {"k_positions": np.ones((5, 3))})
     refused("attention", ValueError, "q_positions has shape (2, 3, 2)", "q_positions[:, None, :, :] fits",
             rope=rope, **points | {"q_positions": np.ones((2, 3, 2))})
+
+
+def test_one_is_told_in_the_singular():
+    one, two = np.ones((1, 2)), np.ones((2, 2))
+    for call, words in (
+            (lambda: pe.attention(one, one, one, kv_lengths=2), "expected 0 to N = 1 key$"),
+            (lambda: pe.attention(one, one, one, window=(3,)), "window has 1 entry;"),
+            (lambda: pe.retention(two, one, one, rate=0.1), r"k has 1 row \(shape"),
+            (lambda: pe.clock(-one, axis=5), r"log_gates has 2 axes"),
+            (lambda: pe.clock(-one[0], axis=5), r"log_gates has 1 axis \(shape")):
+        with pytest.raises(ValueError, match=words):
+            call()

@@ -460,3 +460,33 @@ def test_every_vision_tower_reads_a_plain_config(model):
     rope = Rope.from_hf({"model_type": model, **keys})
     assert rope.dim == 512 // 2 ** len(VISION[model].over) and len(rope.freqs) == 2
     assert rope.provenance.family == model and rope.base == VISION[model].base
+
+
+def test_one_rope_in_both_spellings():
+    """`type` of the old spelling is `rope_type` of the new one."""
+    both = {"rope_scaling": {"type": "linear", "factor": 2.0},
+            "rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 1e4}}
+    assert Rope.from_hf({**LLAMA, **both}) == of("linear", factor=2.0)
+    both["rope_scaling"]["factor"] = 4.0
+    with pytest.raises(ValueError, match="both rope_scaling and rope_parameters, and they differ"):
+        Rope.from_hf({**LLAMA, **both})
+
+
+@pytest.mark.parametrize(("changes", "words"), [
+    ({"head_dim": 10**9}, "1000000000 coordinates to turn; expected at most 1048576"),
+    ({"model_type": "deepseek_v3", "qk_nope_head_dim": 2, "qk_rope_head_dim": 10**9}, "at most 1048576"),
+    ({"model_type": "lama"}, "did you mean 'llama'\\? The layout stands in no config"),
+    ({"rope_scaling": {"rope_type": "Linear", "factor": 2.0}}, "did you mean 'linear'\\? expected default"),
+])
+def test_widths_and_names_that_cannot_be_meant(changes, words):
+    with pytest.raises(ValueError, match=words):
+        Rope.from_hf({**LLAMA, **changes})
+
+
+def test_to_dict_that_gives_no_dict():
+    class Config:
+        def to_dict(self):
+            return 5
+
+    with pytest.raises(TypeError, match=r"to_dict\(\) of the config, .* gives 5; expected a dict"):
+        Rope.from_hf(Config())

@@ -16,6 +16,7 @@ LLAMA = {"model_type": "llama", "hidden_size": 256, "num_attention_heads": 4, "m
     ({"model_type": "mpt", "num_attention_heads": None}, r"'mpt' .*pe.alibi_slopes\(n_heads\)\)$"),
     ({"model_type": "falcon", "alibi": True}, r"pe.alibi_slopes\(4\) / head_dim\*\*0.5\)"),
     ({"model_type": "bert", "position_embedding_type": "alibi"}, '"alibi", so this model .* slides'),
+    ({"use_alibi": True}, '"use_alibi", so this model .* slides'),
     ({"model_type": "granitemoehybrid", "position_embedding_type": "nope"}, '"nope", so this model turns'),
     ({"model_type": "granitemoehybrid"}, "'granitemoehybrid' turns nothing unless .* is 'rope'; got None"),
     ({"model_type": "brand_new", "position_embedding_type": "absolute"}, "'absolute', .* expected 'rope' or"),
@@ -25,6 +26,7 @@ def test_models_that_do_not_turn_or_not_so(config, words):
     for layout in (None, "half"):
         with pytest.raises(ValueError, match=words):
             Rope.from_hf({**LLAMA, **config}, layout=layout)
+    assert Rope.from_hf({**LLAMA, "use_alibi": False}) == Rope.from_hf(LLAMA)
     assert Rope.from_hf({**LLAMA, "rope_ratio": 1, "position_embedding_type": "rope"}) == Rope.from_hf(LLAMA)
     for model, kind in (("granitemoehybrid", "rope"), ("brand_new", "rotary"), ("modernbert", "absolute")):
         layer_type = "sliding_attention" if model == "modernbert" else None     # whose code does not read it

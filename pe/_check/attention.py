@@ -89,8 +89,8 @@ def _shapes(q, k, v):
         raise ValueError(f"v has {amount(value_heads, 'head')} (shape {v}), k has {key_heads} (shape {k}); "
                          f"expected equally many")
     if heads != key_heads and (key_heads == 0 or heads % key_heads):
-        raise ValueError(f"q has H = {heads} heads (shape {q}), k has K = {key_heads} (shape {k}); K must "
-                         f"divide H{_other_axes(q, k, v)}")
+        raise ValueError(f"q has H = {amount(heads, 'head')} (shape {q}), k has K = {key_heads} (shape {k}); "
+                         f"K must divide H{_other_axes(q, k, v)}")
     try:
         lead = np.broadcast_shapes(q[:-3], k[:-3], v[:-3])
     except ValueError:

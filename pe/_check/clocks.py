@@ -38,8 +38,8 @@ def last(clock, M):
     """Return a clock of the keys for M queries that are the last of them."""
     N = clock.shape[-1]
     if M > N:
-        raise ValueError(f"clock has {amount(N, 'entry', 'entries')} for {M} queries, which are no longer "
-                         f"the last of the keys; expected a pair (of queries, of keys)")
+        raise ValueError(f"clock has {amount(N, 'entry', 'entries')} for {amount(M, 'query', 'queries')}, no "
+                         f"longer the last of the keys; expected a pair (of queries, of keys)")
     return clock[..., N - M:]
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._scalars import amount
 from ..state import RetentionState
 from . import options
 from .arrays import coefficients, plain, values
@@ -37,8 +38,9 @@ def retention(q, k, v, rate, multiplier, clock, rope, positions, scale, state, r
     q, k, v = _operands(q, k, v)
     batch, heads, (*_, rows, keys), shape = _shapes(q.shape, k.shape, v.shape)
     if rows != keys:
-        raise ValueError(f"k has {keys} rows (shape {k.shape}), q has {rows} (shape {q.shape}); expected "
-                         f"equally many: a row is query and key at once, and earlier rows come in as state=")
+        raise ValueError(f"k has {amount(keys, 'row')} (shape {k.shape}), q has {rows} (shape {q.shape}); "
+                         f"expected equally many: a row is query and key at once, and earlier rows come in "
+                         f"as state=")
     key_heads = k.shape[-3] if k.ndim > 2 else 1
     leads = ((), ()) if len(shape) == 2 else ((*batch, key_heads), (*batch, heads))
     sizes = _Sizes(*leads, key_heads, heads, rows)
@@ -127,8 +129,8 @@ def _positions(positions, position, sizes, axes):
     """Return the positions that turn each row, an array for each axis of the rope, and those that time it."""
     row = np.asarray(position, np.float64)[..., None] + np.arange(1, sizes.rows + 1)
     if (positions is None or axes > 1) and np.max(position, initial=-1) > 2**53 - sizes.rows:
-        raise ValueError(f"state.position is {np.max(position):.0f} and {sizes.rows} rows follow; expected "
-                         f"positions up to 2^53")
+        raise ValueError(f"state.position is {np.max(position):.0f} and {amount(sizes.rows, 'row')} follow; "
+                         f"expected positions up to 2^53")
     if positions is None:
         if axes > 1:
             raise TypeError(f"rope has {axes} axes and positions is missing; expected an array "

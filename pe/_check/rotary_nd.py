@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .. import _core
+from .._scalars import amount
 from ..rope import MAX_AXES, canonical_layout
 from . import options
 from .arrays import coefficients, plain, values
@@ -44,7 +45,7 @@ def _freqs(freqs, shape):
         raise ValueError(f"freqs has {len(array)} axes of positions (shape {array.shape}); expected 1 to "
                          f"{MAX_AXES}")
     if 2 * array.shape[-1] > shape[-1]:
-        raise ValueError(f"freqs has L = {array.shape[-1]} planes (shape {array.shape}), which turn "
+        raise ValueError(f"freqs has L = {amount(array.shape[-1], 'plane')} (shape {array.shape}), to turn "
                          f"{2 * array.shape[-1]} coordinates; x has D = {shape[-1]}")
     if array.ndim == 3 and array.shape[1] == 1:
         array = array[:, 0]                                     # one row for all heads

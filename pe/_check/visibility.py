@@ -51,7 +51,8 @@ def window(window):
         return None, False, None
     if isinstance(window, tuple | list):
         if len(window) != 2:
-            raise ValueError(f"window has {len(window)} entries; expected an int, or a pair (left, right)")
+            raise ValueError(f"window has {amount(len(window), 'entry', 'entries')}; expected an int, or a "
+                             f"pair (left, right)")
         ends = zip(("window[0]", "window[1]"), window, strict=True)
         left, right = (None if end is None else _distance(name, end) for name, end in ends)
         return left, False, right
@@ -111,7 +112,7 @@ def lengths(lengths, batch, N):
     if wrong.any():
         where = [int(i) for i in np.argwhere(wrong)[0]]
         raise ValueError(f"kv_lengths{'' if one else where} is {array[tuple(where)]}; "
-                         f"expected 0 to N = {N} keys")
+                         f"expected 0 to N = {amount(N, 'key')}")
     return plain(array, _INT64)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .._scalars import amount
 from ._matrix import as_generator
 from .axes import ROUNDING, at_point, commute, family_of
 from .jordan import real_schur
@@ -43,7 +44,8 @@ class JointSpectrum:
         return f"<{type(self).__name__} {str(self).splitlines()[0]}>"
 
     def __str__(self) -> str:
-        lines = [f"{self.freqs.shape[1]} planes, {len(self.freqs)} axes, rank {self.rank}"]
+        planes, axes = amount(self.freqs.shape[1], "plane"), amount(len(self.freqs), "axis", "axes")
+        lines = [f"{planes}, {axes}, rank {self.rank}"]
         if self.residual > ROUNDING:
             lines[0] += f"; the axes do not commute: residual {self.residual:.3g}"
         for plane, column in enumerate(self.freqs.T):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import block_diag
 
+from .._scalars import amount
 from ._matrix import as_generator
 from .classify import real_jordan_block
 
@@ -341,7 +342,8 @@ def checked_frequencies(dim, base, freqs) -> np.ndarray:
         return float(base) ** (-2.0 * np.arange(dim // 2) / max(dim, 1))
     freqs = checked_numbers(freqs, "freqs")
     if len(freqs) != dim // 2:
-        raise ValueError(f"freqs has {len(freqs)} entries; expected {dim // 2} for dim {dim}")
+        raise ValueError(f"freqs has {amount(len(freqs), 'entry', 'entries')}; expected {dim // 2} for dim "
+                         f"{dim}")
     return freqs
 
 

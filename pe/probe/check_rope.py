@@ -12,7 +12,7 @@ import numpy as np
 
 from .._check.arrays import bfloat16_type
 from .._keywords import explain_keywords
-from .._scalars import integer, positive, shown
+from .._scalars import amount, integer, positive, shown
 from ..rope import Rope
 from .calling import COLUMNS, SLOTS, TABLES, VALUES, Caller, CallFailed
 from .comparing import compare_expected, compare_outputs
@@ -289,7 +289,8 @@ def _caller(fn, head_dim, signature, axes, grid, n_axes, tables, expect, arrays)
     elif expect is not None:
         n_axes = len(expect.freqs) if n_axes == 1 else n_axes
     if expect is not None and len(expect.freqs) != n_axes:
-        raise ValueError(f"expect has {len(expect.freqs)} axes of positions and the function has {n_axes}")
+        raise ValueError(f"expect has {amount(len(expect.freqs), 'axis', 'axes')} of positions and the "
+                         f"function has {n_axes}")
     named = isinstance(tables, str) and tables in COLUMNS
     if tables is not None and not callable(tables) and not named:
         raise ValueError(f"tables is {shown(tables)}; expected one of {', '.join(COLUMNS)}, or a function")

@@ -21,6 +21,7 @@ from .provenance import ROFORMER, Provenance
 from .rope import Rope, described
 from .unturned import refuse_what_does_not_turn
 
+WIDEST = 2**20      # of a head: a slip, or an attack on memory, if it is wider
 PARTS = ("thinker_config", "text_config", "language_config", "llm_config")
 
 
@@ -87,7 +88,10 @@ def text_model(config: Any) -> tuple[Mapping[str, Any], str]:
         if not hasattr(config, "to_dict"):
             raise TypeError(f"config must be a dict, such as json.load gives, or have to_dict(); got "
                             f"{shown(config)} of type {type(config).__name__}")
-        config = config.to_dict()
+        given, config = config, config.to_dict()
+        if not isinstance(config, Mapping):
+            raise TypeError(f"to_dict() of the config, of type {type(given).__name__}, gives {shown(config)}"
+                            f"; expected a dict")
     model = _name(config)
     for _ in PARTS:                                             # no deeper, should one contain itself
         parts = [config[part] for part in PARTS if isinstance(config.get(part), Mapping)]
@@ -114,8 +118,8 @@ def _family(model: str, layout: str | None) -> Family:
     known = [*FAMILIES, *VISION]
     near = difflib.get_close_matches(model, known, n=1)
     what = f"model_type {shown(model)} is not in the table of models" if model else "config has no model_type"
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise ValueError(f'{what}{hint}; the layout stands in no config, so pass layout="half" (pairs l, l+L, as '
+    hint = f"; did you mean {near[0]!r}? The" if near else "; the"
+    raise ValueError(f'{what}{hint} layout stands in no config, so pass layout="half" (pairs l, l+L, as '
                      f'Llama) or layout="interleaved" (pairs 2l, 2l+1)')
 
 
@@ -182,7 +186,10 @@ def _integer(config: Mapping[str, Any], key: str) -> int:
 
 def _width(width: int, what: str) -> int:
     if width < 2 or width % 2:
-        raise ValueError(f"{what} gives {width} coordinates to turn; expected an even number from 2 on")
+        raise ValueError(f"{what} gives {amount(width, 'coordinate')} to turn; expected an even number from "
+                         f"2 on")
+    if width > WIDEST:
+        raise ValueError(f"{what} gives {width} coordinates to turn; expected at most {WIDEST}")
     return width
 
 

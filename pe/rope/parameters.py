@@ -120,7 +120,9 @@ def _spelling(config: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
             raise TypeError(f"{name} must be a dict; got {shown(value)} of type {type(value).__name__}")
         if value:
             found[name] = {key: each for key, each in value.items() if each is not None}
-    if len(found) == 2 and not found["rope_scaling"].items() <= found["rope_parameters"].items():
+    old, new = ({("rope_type" if key == "type" else key): each for key, each in value.items()}
+                for value in (found.get("rope_scaling", {}), found.get("rope_parameters", {})))
+    if len(found) == 2 and any(key not in new or new[key] != each for key, each in old.items()):
         raise ValueError("config has both rope_scaling and rope_parameters, and they differ; keep the one "
                          "that the model was trained with")
     return next(reversed(found.items())) if found else ("rope_parameters", {})
@@ -144,7 +146,8 @@ def _type_of(name: str, given: Mapping[str, Any]) -> str:
         if kind not in TYPES and kind not in ALIASES:
             near = difflib.get_close_matches(kind, TYPES, n=1)
             raise ValueError(f"{name}: rope_type {kind!r} is unknown"
-                             f"{f'; did you mean {near[0]!r}?' if near else ''}; expected {', '.join(TYPES)}")
+                             f"{f'; did you mean {near[0]!r}?' if near else ';'} expected "
+                             f"{', '.join(TYPES)}")
     kinds = [ALIASES.get(kind, kind) for kind in kinds]
     scaled = {kind for kind in kinds if kind != "default"}
     if len(scaled) > 1:

@@ -32,10 +32,11 @@ WITHOUT = {
 def refuse_what_does_not_turn(config: Mapping[str, Any], model: str) -> None:
     """Raise for a config that has no rotary encoding, or one that no key of it settles."""
     kind, how = config.get("position_embedding_type"), WITHOUT.get(model)
-    if how == SLIDES or config.get("alibi") or kind == "alibi":
+    if how == SLIDES or config.get("alibi") or config.get("use_alibi") or kind == "alibi":
         count = next((shown(config[key]) for key in HEADS if isinstance(config.get(key), int)), "n_heads")
         scaled = " / head_dim**0.5" if model == "falcon" else ""      # which adds the bias before it scales
-        reason = f"model_type {model!r} has" if how == SLIDES else 'config has "alibi", so this model has'
+        key = "use_alibi" if config.get("use_alibi") else "alibi"
+        reason = f"model_type {model!r} has" if how == SLIDES else f'config has "{key}", so this model has'
         raise ValueError(f"{reason} no rotary encoding, it slides: pe.attention(..., "
                          f"alibi_slopes=pe.alibi_slopes({count}){scaled})")
     if how:

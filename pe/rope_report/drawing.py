@@ -9,6 +9,7 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
+from .._scalars import amount
 from ..tour.text import WIDTH as LINE
 
 COLUMNS, ROWS, MARGIN = 72, 16, 9
@@ -117,7 +118,7 @@ def _span(curve):
     finite = curve.wavelength[np.isfinite(curve.wavelength)]
     still = len(curve.wavelength) - len(finite)
     ends = f"from {finite.min():.4g} to {finite.max():.4g}" if len(finite) else "no plane turns"
-    return f"{curve.name}: {ends}" + (f", {still} planes stand still" if still and len(finite) else "")
+    return f"{curve.name}: {ends}" + (f", {amount(still, 'plane')} still" if still and len(finite) else "")
 
 
 def _apart(marks, step=16):
