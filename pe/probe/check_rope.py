@@ -82,8 +82,9 @@ def check_rope(fn: Callable[..., Any], head_dim: int = 64, *, signature: str = "
 
     Notes
     -----
-    A report is up to what was tried. Frequencies beyond pi per position are seen modulo 2 pi; planes slower
-    than 1e-8 seem to stand still, and such planes at the ends of a head seem no part of what turns.
+    A report is up to what was tried. Frequencies beyond pi per position are seen modulo 2 pi, unless they
+    are geometric or multiples of those of `expect`; planes slower than 1e-8 seem to stand still, and such
+    planes at the ends of a head seem no part of what turns.
 
     References
     ----------
