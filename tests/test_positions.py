@@ -253,7 +253,7 @@ def test_twins(shape, seed):
     (lambda: clock([0.5, 0.9]), ValueError, r"log_gates has 0.5; expected numbers <= 0.*np.log\(gates\)"),
     (lambda: clock([-1, np.nan]), ValueError, "log_gates has nan; expected numbers <= 0$"),
     (lambda: clock(-1.0), ValueError, "log_gates is a single number"),
-    (lambda: clock([-1.0], axis=1), ValueError, r"axis is 1; log_gates has 1 axes \(shape \(1,\)\)"),
+    (lambda: clock([-1.0], axis=1), ValueError, r"axis is 1; log_gates has 1 axis \(shape \(1,\)\)"),
     (lambda: clock([-1.0], axis=-2), ValueError, "axis must be at least -1; got -2"),
     (lambda: clock([-1.0], axis=0.0), TypeError, "axis must be an integer"),
     (lambda: clock([True]), TypeError, "log_gates has dtype bool"),

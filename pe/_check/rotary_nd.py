@@ -45,7 +45,8 @@ def _freqs(freqs, shape):
         raise ValueError(f"freqs has {len(array)} axes of positions (shape {array.shape}); expected 1 to "
                          f"{MAX_AXES}")
     if 2 * array.shape[-1] > shape[-1]:
-        raise ValueError(f"freqs has L = {amount(array.shape[-1], 'plane')} (shape {array.shape}), to turn "
+        planes = amount(array.shape[-1], "plane")
+        raise ValueError(f"freqs has L = {planes} (shape {array.shape}), which turn "
                          f"{2 * array.shape[-1]} coordinates; x has D = {shape[-1]}")
     if array.ndim == 3 and array.shape[1] == 1:
         array = array[:, 0]                                     # one row for all heads
