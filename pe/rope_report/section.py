@@ -69,7 +69,7 @@ def tell(report: Report, encoding: Encoding) -> None:
 def facts(encoding: Encoding) -> dict[str, str]:
     """What the encoding is, as names and values."""
     rope, count = encoding.rope, encoding.rope.rotary_dim // 2
-    turning = np.count_nonzero((rope.freqs != 0).any(axis=0))
+    turning = int(np.count_nonzero((rope.freqs != 0).any(axis=0)))
     pairs = f"l, l + {count}" if rope.layout == "half" else "2l, 2l + 1"
     return {"model type": rope.provenance.family or "unknown",
             "head": f"{rope.dim} coordinates, {amount(turning, 'plane')} turn{'s' if turning == 1 else ''}",
