@@ -176,12 +176,12 @@ typedef enum {
     BEYOND
 } reach_t;
 
-static reach_t reach_of(const pe_turns *turns, const double *position) {
+INLINE reach_t reach_of(const pe_turns *turns, int axes, const double *position) {
     double sum = 0;
     bool whole = true;
-    for (int a = 0; a < turns->axes; a++) sum += fabs(position[a]);
+    for (int a = 0; a < axes; a++) sum += fabs(position[a]);
     if (sum < 0x1p20 && turns->highest < PE_WORD_TURNS) {
-        for (int a = 0; a < turns->axes; a++) whole &= (double)(int32_t)position[a] == position[a];
+        for (int a = 0; a < axes; a++) whole &= (double)(int32_t)position[a] == position[a];
         if (whole) return WORDS;
     }
     return sum * turns->highest < 0x1p19 ? NEAR : sum * turns->highest < 0x1p50 ? FAR : BEYOND;
@@ -193,7 +193,6 @@ static reach_t reach_of(const pe_turns *turns, const double *position) {
 /* axes is a constant where they are few, so that nothing is looped over for the sake of a few vectors */
 INLINE void word_rows(const pe_turns *turns, int axes, int n, const double *position, ptrdiff_t step, float *cos,
                       float *sin) {
-    const vec_f32 amplitude = set1_f32((float)turns->amplitude);
     const ptrdiff_t padded = turns->padded, axis = turns->axis;
     uint32_t whole[ANGLE_ROWS * PE_MAX_POSITION_AXES];
     float real[ANGLE_ROWS * PE_MAX_POSITION_AXES];
@@ -214,8 +213,8 @@ INLINE void word_rows(const pe_turns *turns, int axes, int n, const double *posi
                 rest = fma_f32(set1_f32(real[i * axes + a]), load_f32(turns->rest + at), rest);
             }
             sincos_word(word, rest, &c, &s);
-            store_f32(cos + i * padded + l, mul_f32(c, amplitude));
-            store_f32(sin + i * padded + l, mul_f32(s, amplitude));
+            store_f32(cos + i * padded + l, c);
+            store_f32(sin + i * padded + l, s);
         }
     }
 }
@@ -224,7 +223,6 @@ INLINE void word_rows(const pe_turns *turns, int axes, int n, const double *posi
 INLINE void real_rows(const pe_turns *turns, int axes, bool far, int n, const double *position, ptrdiff_t step,
                       float *cos, float *sin) {
     const vec_f64 words = set1_f64(0x1.8p20), whole = set1_f64(WHOLE);
-    const vec_f32 amplitude = set1_f32((float)turns->amplitude);
     const ptrdiff_t padded = turns->padded;
     double signed_position[ANGLE_ROWS * PE_MAX_POSITION_AXES];
     for (int i = 0; i < n; i++)
@@ -248,31 +246,39 @@ INLINE void real_rows(const pe_turns *turns, int axes, bool far, int n, const do
                 }
             }
             sincos_word(low_words(sum[0], sum[1]), zero_f32(), &c, &s);
-            store_f32(cos + i * padded + l, mul_f32(c, amplitude));
-            store_f32(sin + i * padded + l, mul_f32(s, amplitude));
+            store_f32(cos + i * padded + l, c);
+            store_f32(sin + i * padded + l, s);
         }
     }
 }
 
-INLINE void axis_rows(const pe_turns *turns, int axes, reach_t reach, int n, const double *position, ptrdiff_t step,
-                      float *cos, float *sin) {
+/* Rows from the first on that are of its reach, at most ANGLE_ROWS; 0 where it is BEYOND. */
+INLINE int axis_rows(const pe_turns *turns, int axes, ptrdiff_t most, const double *position, ptrdiff_t step,
+                     float *cos, float *sin) {
+    const reach_t reach = reach_of(turns, axes, position);
+    int n = 1;
+    if (reach == BEYOND) return 0;
+    while (n < ANGLE_ROWS && n < most && reach_of(turns, axes, position + n * step) == reach) n++;
     if (reach == WORDS) word_rows(turns, axes, n, position, step, cos, sin);
     else if (reach == NEAR) real_rows(turns, axes, false, n, position, step, cos, sin);
     else real_rows(turns, axes, true, n, position, step, cos, sin);
+    return n;
 }
 
-/* Rows from the first on that are of its reach, at most ANGLE_ROWS; 0 where it is BEYOND. */
 static int near_rows(const pe_turns *turns, ptrdiff_t most, const double *position, ptrdiff_t step, float *cos,
                      float *sin) {
-    const reach_t reach = reach_of(turns, position);
-    int n = 1;
-    if (reach == BEYOND) return 0;
-    while (n < ANGLE_ROWS && n < most && reach_of(turns, position + n * step) == reach) n++;
+    int n;
     switch (turns->axes) { /* constants where axes are few */
-    case 1: axis_rows(turns, 1, reach, n, position, step, cos, sin); break;
-    case 2: axis_rows(turns, 2, reach, n, position, step, cos, sin); break;
-    case 3: axis_rows(turns, 3, reach, n, position, step, cos, sin); break;
-    default: axis_rows(turns, turns->axes, reach, n, position, step, cos, sin);
+    case 1: n = axis_rows(turns, 1, most, position, step, cos, sin); break;
+    case 2: n = axis_rows(turns, 2, most, position, step, cos, sin); break;
+    case 3: n = axis_rows(turns, 3, most, position, step, cos, sin); break;
+    default: n = axis_rows(turns, turns->axes, most, position, step, cos, sin);
+    }
+    if (turns->amplitude == 1) return n; /* as nearly always: two products of some 25 operations a vector */
+    const vec_f32 amplitude = set1_f32((float)turns->amplitude);
+    for (ptrdiff_t l = 0; l < n * turns->padded; l += W_f32) {
+        store_f32(cos + l, mul_f32(load_f32(cos + l), amplitude));
+        store_f32(sin + l, mul_f32(load_f32(sin + l), amplitude));
     }
     return n;
 }
