@@ -21,8 +21,9 @@ INLINE ptrdiff_t FN(angles_of)(const pe_turned *t, ptrdiff_t i) {
 /* n planes of half pairs, `apart` bytes between members */
 INLINE void FN(turned_halves)(pe_dtype dtype, int n, const char *x, ptrdiff_t apart, const REAL *cos, const REAL *sin,
                               V *first, V *second) {
-    const V a = FN(get)(dtype, x, n), b = FN(get)(dtype, x + apart, n);
-    const V c = n < W ? v(load_n)(cos, n) : v(load)(cos), s = n < W ? v(load_n)(sin, n) : v(load)(sin);
+    V a = FN(get)(dtype, x, n), b = FN(get)(dtype, x + apart, n);
+    V c = n < W ? v(load_n)(cos, n) : v(load)(cos), s = n < W ? v(load_n)(sin, n) : v(load)(sin);
+    if (dtype == REAL_DTYPE) v(pin)(&a), v(pin)(&b), v(pin)(&c), v(pin)(&s); /* or each is loaded twice */
     *first = v(sub)(v(mul)(a, c), v(mul)(b, s));
     *second = v(fma)(a, s, v(mul)(b, c));
 }
@@ -57,14 +58,16 @@ INLINE void turn_bfloat_halves(const char *x, ptrdiff_t apart, const float *cos,
 #endif
 
 INLINE void FN(half_rows)(const pe_turned *t, pe_dtype dtype) {
-    const ptrdiff_t z = pe_itemsize(dtype), planes = t->planes;
+    const ptrdiff_t z = pe_itemsize(dtype), planes = t->planes, rows = t->rows, ahead = t->ahead;
+    const ptrdiff_t x_step = t->x_step, out_step = t->out_step, angle_step = t->angle_step; /* stores may not alter */
     const ptrdiff_t w = t->blocks == 1 ? planes : planes / t->blocks, whole = w / W * W; /* a division costs a row */
-    for (ptrdiff_t row = 0; row < t->rows; row++) {
-        if (t->ahead) FN(ask_ahead)(t, row, t->before + 2 * planes * z + t->after, 0);
-        const char *x = t->x + row * t->x_step + t->before;
-        char *out = t->out + row * t->out_step + t->before;
-        const REAL *cos = (const REAL *)(t->cos + row * t->angle_step);
-        const REAL *sin = (const REAL *)(t->sin + row * t->angle_step);
+    const char *x_row = t->x + t->before, *cos_row = t->cos, *sin_row = t->sin;
+    char *out_row = t->out + t->before;
+    for (ptrdiff_t row = 0; row < rows; row++) {
+        if (ahead) FN(ask_ahead)(t, row, t->before + 2 * planes * z + t->after, 0);
+        const char *x = x_row;
+        char *out = out_row;
+        const REAL *cos = (const REAL *)cos_row, *sin = (const REAL *)sin_row;
         for (ptrdiff_t run = 0; run < planes; run += w, x += 2 * w * z, out += 2 * w * z, cos += w, sin += w) {
             ptrdiff_t l = 0;
 #if REAL_IS_FLOAT && W_f32 > 1
@@ -76,6 +79,7 @@ INLINE void FN(half_rows)(const pe_turned *t, pe_dtype dtype) {
             if (l < w)
                 FN(turn_halves)(dtype, (int)(w % W), x + l * z, w * z, cos + l, sin + l, out + l * z, w * z);
         }
+        x_row += x_step, out_row += out_step, cos_row += angle_step, sin_row += angle_step;
     }
 }
 
