@@ -10,14 +10,13 @@
 #include "parallel.h"
 #include "rotation.h"
 
-#define TABLE_BYTES (128 << 10) /* angles of a task: they must stay in L2 while rows stream by ... */
-#define PART_BYTES (32 << 10)   /* ... or L1, where all is in the cache: with 8 KiB, short runs cost 5 to 30 % */
+#define TABLE_BYTES (128 << 10) /* angles of a task: in L2 while rows stream by. Fewer (L1) make runs short: 3-30 % */
 #define TASK_BYTES (512 << 10)  /* of x a task turns, at least ... */
 #define MOST_BYTES (4 << 20)    /* ... and of a large x: a head's rows in short runs cost 15 points of copy bandwidth */
 #define FAR_FROM (16 << 20)     /* bytes of x from which rows are asked for early; in cache that takes twice as long */
 #define STREAM_FROM (32 << 20)  /* bytes of output beyond which they are; in cache that costs 2.5-11 x */
 #define MAX_BLOCK 256           /* rows of either kind in a task */
-#define SECONDS_PER_BYTE 4e-11
+#define SECONDS_PER_BYTE 3e-11  /* of reals, in the cache: 1 MiB of them takes 40 us, and two threads no less */
 #define SECONDS_PER_ANGLE 5e-10
 
 typedef struct {
@@ -33,8 +32,10 @@ typedef struct {
     pe_turns turns;
     axes_t table, shared;
     ptrdiff_t table_block, shared_block, table_blocks;
-    ptrdiff_t row_bytes, angle_bytes; /* of x; of one row of cos or of sin */
+    ptrdiff_t row_bytes, angle_bytes; /* of x; of one row of cos or of sin in scratch */
+    ptrdiff_t angle_step;             /* from one row of cos or of sin to the next */
     bool in_place, far, stream, tables, shared_inner;
+    bool ready; /* tables are read where they are */
     bool own; /* a position serves one row: its angles are made where it is turned */
     size_t cos_at, sin_at; /* in bytes from the start of scratch */
 } job_t;
@@ -83,28 +84,37 @@ static void invert_table(bool is_double, ptrdiff_t n, void *cos, void *sin) {
     }
 }
 
-/* What the angles of a block's table rows are made of. */
+/* What the angles of a block's table rows are made of: positions, all axes of a row side by side, and heads, where
+ * these have frequencies of their own. */
 typedef struct {
-    double position[MAX_BLOCK][PE_MAX_POSITION_AXES];
+    double position[MAX_BLOCK * PE_MAX_POSITION_AXES];
     ptrdiff_t head[MAX_BLOCK];
 } places_t;
 
 static void find_places(const job_t *job, ptrdiff_t first, ptrdiff_t n, places_t *places) {
     const pe_rope_params *p = job->p;
-    ptrdiff_t at[MAX_BLOCK], head_stride[PE_MAX_AXES] = {0}; /* so that the offset of a row is its head */
-    for (int a = 0; a < p->plan.axes; a++) {
+    const int axes = p->plan.axes;
+    ptrdiff_t at[MAX_BLOCK];
+    for (int a = 0; a < axes; a++) {
         offsets(&job->table, first, n, p->positions[a].stride, at);
-        for (ptrdiff_t i = 0; i < n; i++) places->position[i][a] = pe_number_at(&p->positions[a], at[i]);
+        for (ptrdiff_t i = 0; i < n; i++) places->position[i * axes + a] = pe_number_at(&p->positions[a], at[i]);
     }
-    if (p->plan.heads > 1) head_stride[p->ndim - 3] = 1;
+    if (p->plan.heads == 1) return;
+    ptrdiff_t head_stride[PE_MAX_AXES] = {0}; /* so that the offset of a row is its head */
+    head_stride[p->ndim - 3] = 1;
     offsets(&job->table, first, n, head_stride, places->head);
 }
 
 /* How many rows from i on, of n, are of one head. */
-static ptrdiff_t same_head(const places_t *places, ptrdiff_t i, ptrdiff_t n) {
+static ptrdiff_t same_head(const job_t *job, const places_t *places, ptrdiff_t i, ptrdiff_t n) {
     ptrdiff_t end = i + 1;
+    if (job->p->plan.heads == 1) return n - i;
     while (end < n && places->head[end] == places->head[i]) end++;
     return end - i;
+}
+
+static pe_turns turns_at(const job_t *job, const places_t *places, ptrdiff_t i) {
+    return job->p->plan.heads == 1 ? job->turns : pe_turns_of(job->turns, places->head[i]);
 }
 
 /* bfloat16: of a NaN no more than its upper 16 bits count, and rounding counts on it */
@@ -129,12 +139,13 @@ static void load_tables(const job_t *job, ptrdiff_t first, ptrdiff_t n, char *co
     }
 }
 
-/* cos and sin of table rows i .. end - 1 of a block, as the row kernels want them */
-static void make_angles(const job_t *job, const places_t *places, ptrdiff_t i, ptrdiff_t end, char *cos, char *sin) {
-    for (ptrdiff_t n; i < end; i += n, cos += n * job->angle_bytes, sin += n * job->angle_bytes) {
-        const pe_turns turns = pe_turns_of(job->turns, places->head[i]);
-        n = same_head(places, i, end);
-        job->k->sincos_rows(&turns, n, places->position[i], PE_MAX_POSITION_AXES, cos, sin);
+/* cos and sin of a block's table rows, as the row kernels want them */
+static void make_angles(const job_t *job, const places_t *places, ptrdiff_t rows, char *cos, char *sin) {
+    const int axes = job->p->plan.axes;
+    for (ptrdiff_t i = 0, n; i < rows; i += n, cos += n * job->angle_bytes, sin += n * job->angle_bytes) {
+        const pe_turns turns = turns_at(job, places, i);
+        n = same_head(job, places, i, rows);
+        job->k->sincos_rows(&turns, n, places->position + i * axes, axes, cos, sin);
     }
 }
 
@@ -163,7 +174,6 @@ static void rope_task(const void *context, ptrdiff_t task, void *scratch) {
     const job_t *job = context;
     const pe_rope_params *p = job->p;
     const pe_plan *plan = &p->plan;
-    char *cos = (char *)scratch + job->cos_at, *sin = (char *)scratch + job->sin_at;
     const ptrdiff_t first = task % job->table_blocks * job->table_block;
     rows_t table, shared;
     places_t places;
@@ -174,47 +184,43 @@ static void rope_task(const void *context, ptrdiff_t task, void *scratch) {
     const bool swap = job->shared_inner;
     const rows_t *outer = swap ? &table : &shared, *inner = swap ? &shared : &table;
     const ptrdiff_t item = pe_itemsize(job->dtype);
-    pe_turned rows = {.dtype = job->dtype, .planes = plan->planes, .blocks = plan->blocks, .half = plan->half,
-                      .before = plan->offset * item, .after = job->row_bytes - pe_turned_end(plan) * item,
-                      .ahead = job->far ? 1 + pe_active->ahead / job->row_bytes : 0,
-                      .angle_step = swap ? 0 : job->angle_bytes};
-    pe_turns turns = job->turns;
-    if (job->own) rows.turns = &turns, rows.position_step = PE_MAX_POSITION_AXES;
+    pe_turned rows; /* not cleared as a whole: that takes as long as some rows */
+    rows.dtype = job->dtype, rows.planes = plan->planes, rows.blocks = plan->blocks, rows.half = plan->half;
+    rows.before = plan->offset * item, rows.after = job->row_bytes - pe_turned_end(plan) * item;
+    rows.ahead = job->far ? 1 + pe_active->ahead / job->row_bytes : 0;
+    rows.angle_step = swap ? 0 : job->angle_step;
+    pe_turns turns;
+    rows.turns = job->own ? &turns : NULL, rows.position = NULL, rows.position_step = plan->axes;
+    rows.x_apart = rows.out_apart = 0;
+    char *const cos = job->ready ? p->cos.data + first * job->angle_step : (char *)scratch + job->cos_at;
+    char *const sin = job->ready ? p->sin.data + first * job->angle_step : (char *)scratch + job->sin_at;
     if (!job->tables) find_places(job, first, table.n, &places);
-    const ptrdiff_t few = clamp(PART_BYTES / (2 * job->angle_bytes), 1, table.n);
-    const ptrdiff_t part = job->far ? table.n : few;
-    for (ptrdiff_t from = 0, made; from < table.n; from = made) {
-        made = table.n - from < part ? table.n : from + part;
-        if (job->tables) load_tables(job, first + from, made - from, cos, sin);
-        else if (!job->own) make_angles(job, &places, from, made, cos, sin);
-        const ptrdiff_t begin = swap ? 0 : from, end = swap ? shared.n : made; /* of inner */
-        const ptrdiff_t outer_end = swap ? made : shared.n;
-        for (ptrdiff_t i = swap ? from : 0; i < outer_end; i += rows.heads) {
-            rows.heads = 1;
-            if (job->stream && pe_active->whole_lines && !swap && !job->own && i + 1 < outer_end) {
-                rows.x_apart = outer->x[i + 1] - outer->x[i], rows.out_apart = outer->out[i + 1] - outer->out[i];
-                if (rows.out_apart % 64 == 0) rows.heads = 2;
+    if (!job->tables && !job->own) make_angles(job, &places, table.n, cos, sin);
+    if (job->tables && !job->ready) load_tables(job, first, table.n, cos, sin);
+    for (ptrdiff_t i = 0; i < outer->n; i += rows.heads) {
+        rows.heads = 1;
+        if (job->stream && pe_active->whole_lines && !swap && !job->own && i + 1 < outer->n) {
+            rows.x_apart = outer->x[i + 1] - outer->x[i], rows.out_apart = outer->out[i + 1] - outer->out[i];
+            if (rows.out_apart % 64 == 0) rows.heads = 2;
+        }
+        for (ptrdiff_t j = 0; j < inner->n; j += rows.rows) {
+            const ptrdiff_t angle = job->own ? 0 : (swap ? i : j) * job->angle_step;
+            rows.rows = inner->even[j] < inner->n - j ? inner->even[j] : inner->n - j;
+            if (job->own) {
+                const ptrdiff_t most = same_head(job, &places, j, j + rows.rows);
+                if (most < rows.rows) rows.rows = most;
+                turns = turns_at(job, &places, j);
+                rows.position = places.position + j * plan->axes;
             }
-            for (ptrdiff_t j = begin; j < end; j += rows.rows) {
-                const ptrdiff_t angle = (swap ? i : j) - from;
-                rows.rows = inner->even[j] < end - j ? inner->even[j] : end - j;
-                if (job->own) {
-                    const ptrdiff_t most = same_head(&places, j, j + rows.rows);
-                    if (most < rows.rows) rows.rows = most;
-                    turns = pe_turns_of(job->turns, places.head[j]);
-                    rows.position = places.position[j];
-                }
-                rows.x_step = rows.rows > 1 ? inner->x[j + 1] - inner->x[j] : 0;
-                rows.out_step = rows.rows > 1 ? inner->out[j + 1] - inner->out[j] : 0;
-                rows.x = p->x.data + outer->x[i] + inner->x[j];
-                rows.out = p->out.data + outer->out[i] + inner->out[j];
-                rows.cos = cos + (job->own ? 0 : angle * job->angle_bytes);
-                rows.sin = sin + (job->own ? 0 : angle * job->angle_bytes);
-                const ptrdiff_t in = j + rows.rows < inner->n ? i : i + rows.heads, jn = in == i ? j + rows.rows : 0;
-                rows.next = in < outer->n ? p->x.data + outer->x[in] + inner->x[jn] : NULL;
-                rows.stream = job->stream && rows.out_step == job->row_bytes;
-                job->k->rotate(&rows);
-            }
+            rows.x_step = rows.rows > 1 ? inner->x[j + 1] - inner->x[j] : 0;
+            rows.out_step = rows.rows > 1 ? inner->out[j + 1] - inner->out[j] : 0;
+            rows.x = p->x.data + outer->x[i] + inner->x[j];
+            rows.out = p->out.data + outer->out[i] + inner->out[j];
+            rows.cos = cos + angle, rows.sin = sin + angle;
+            const ptrdiff_t in = j + rows.rows < inner->n ? i : i + rows.heads, jn = in == i ? j + rows.rows : 0;
+            rows.next = in < outer->n ? p->x.data + outer->x[in] + inner->x[jn] : NULL;
+            rows.stream = job->stream && rows.out_step == job->row_bytes;
+            job->k->rotate(&rows);
         }
     }
     if (job->stream) pe_active->stream_end();
@@ -238,8 +244,28 @@ static ptrdiff_t last_stride(const axes_t *a, const ptrdiff_t *stride) {
     return s < 0 ? -s : s;
 }
 
+/* the one step at which these rows follow one another, or -1 */
+static ptrdiff_t step_of(const axes_t *a, const ptrdiff_t *stride) {
+    const ptrdiff_t step = a->n ? stride[a->axis[a->n - 1]] : 0;
+    for (int i = a->n - 1; i > 0; i--)
+        if (stride[a->axis[i - 1]] != a->size[i] * stride[a->axis[i]]) return -1;
+    return step;
+}
+
+/* Tables of reals in the cache that need no change, in rows that kernels can walk along. */
+static bool are_ready(const job_t *job) {
+    const pe_rope_params *p = job->p;
+    const pe_dtype real = job->k->size == 8 ? PE_F64 : PE_F32;
+    const ptrdiff_t step = step_of(&job->table, p->cos.stride);
+    const uintptr_t places = (uintptr_t)p->cos.data | (uintptr_t)p->sin.data | (uintptr_t)step;
+    return !job->far && !p->inverse && job->dtype != PE_BF16 && p->cos.dtype == real && p->sin.dtype == real &&
+           step >= 0 && step == step_of(&job->table, p->sin.stride) && places % (uintptr_t)job->k->size == 0;
+}
+
 pe_status pe_rope(const pe_rope_params *p) {
-    job_t job = {.p = p, .dtype = p->x.dtype, .k = &pe_active->real[pe_is_double(p->x.dtype)]};
+    job_t job; /* nor is this: there is room for many axes */
+    job.p = p, job.dtype = p->x.dtype, job.k = &pe_active->real[pe_is_double(p->x.dtype)];
+    job.turns.high = NULL, job.table.n = job.shared.n = 0;
     job.tables = p->cos.data != NULL;
     split_axes(&job);
     const ptrdiff_t rows = job.table.rows * job.shared.rows;
@@ -258,6 +284,8 @@ pe_status pe_rope(const pe_rope_params *p) {
     const ptrdiff_t task_bytes = clamp(rows * job.row_bytes / 16, TASK_BYTES, MOST_BYTES);
     job.table_block = clamp(task_bytes / (job.row_bytes * job.shared_block), 1, TABLE_BYTES / (2 * angle_bytes));
     job.far = rows * job.row_bytes >= FAR_FROM;
+    job.ready = job.tables && are_ready(&job);
+    job.angle_step = job.ready ? step_of(&job.table, p->cos.stride) : angle_bytes;
     job.own = job.far && job.shared.rows == 1 && !job.tables;
     job.table_block = clamp(job.table_block, 1, job.table.rows < MAX_BLOCK ? job.table.rows : MAX_BLOCK);
     job.table_blocks = (job.table.rows + job.table_block - 1) / job.table_block;
@@ -269,8 +297,8 @@ pe_status pe_rope(const pe_rope_params *p) {
     const size_t skipped = (uintptr_t)p->out.data % 64 / ((p->plan.half ? 1 : 2) * (size_t)pe_itemsize(job.dtype));
     job.cos_at = job.stream && (!p->plan.half || pe_active->whole_lines) ? skipped * (size_t)job.k->size % 64 : 0;
     job.sin_at = job.cos_at + table;
-    const size_t scratch = job.sin_at + table;
-    const double seconds = SECONDS_PER_BYTE * 2 * (double)(rows * job.row_bytes) +
+    const size_t scratch = job.ready ? 0 : job.sin_at + table;
+    const double seconds = SECONDS_PER_BYTE * (double)(rows * p->shape[p->ndim - 1] * job.k->size) +
                            SECONDS_PER_ANGLE * (double)(job.table.rows * p->plan.planes) * (double)shared_blocks;
     /* half of a row turned in place would be lost to an interrupt: such a call runs to its end */
     pe_status status = (job.in_place ? pe_run_to_end : pe_run)(job.table_blocks * shared_blocks, scratch, seconds,
