@@ -168,50 +168,122 @@ INLINE bool FN(bias_copied)(const pe_biased *b, pe_dtype dtype) {
 }
 #endif
 
-/* Whole vectors of keys that are seen, from key j on, that end by `end`; where they end. steps are what 1 to 4 vectors
- * add to gaps: four at a time, or each would wait for the sum before it. */
-INLINE ptrdiff_t FN(seen_part)(bool causal, ptrdiff_t j, ptrdiff_t end, const V steps[4], V *gap, V slope, REAL *out) {
-    V here = *gap;
-    for (; j + 4 * W <= end; j += 4 * W, here = v(add)(here, steps[3])) {
-        v(store)(out + j, FN(seen_bias)(here, slope, causal));
-        for (int i = 1; i < 4; i++)
-            v(store)(out + j + i * W, FN(seen_bias)(v(add)(here, steps[i - 1]), slope, causal));
-    }
-    for (; j + W <= end; j += W, here = v(add)(here, steps[0])) v(store)(out + j, FN(seen_bias)(here, slope, causal));
-    *gap = here;
-    return j;
+/* what stands in place of gaps beyond 0, or, not causal, what these are multiplied by */
+INLINE V FN(beyond_of)(V slope, bool causal) {
+    return causal ? v(set1)(-(REAL)INFINITY) : v(sub)(v(zero)(), slope);
 }
 
-/* Reals in cache whose gaps are whole numbers at equal steps: sums of these in place of loads, each of
- * which would wait until the stores of a like address, one in every page, have left (a third of the time). */
-INLINE void FN(bias_whole)(const pe_biased *b, bool causal) {
-    const ptrdiff_t n = b->n;
-    const double s = b->s[0], step = n > 1 ? b->s[1] - s : 1;
-    V first = v(difference)(b->s, set1_f64(s)), end = v(add)(first, v(set1)((REAL)(n - W) * (REAL)step));
-    V slope = FN(slope_of)(b), hidden = v(set1)(-(REAL)INFINITY), steps[4];
+/* of gaps that are all at most 0 (side -1), all beyond 0 (1), or any (0) */
+INLINE V FN(bias_at)(int side, bool causal, V gap, V slope, V beyond) {
+    if (side < 0) return v(mul)(slope, gap);
+    if (side > 0) return causal ? beyond : v(mul)(beyond, gap);
+    return FN(bias_of)(gap, slope, beyond, causal);
+}
+
+/* what 1 to 4 vectors of keys add to gaps */
+INLINE void FN(count_steps)(double step, V steps[4]) {
     for (int i = 0; i < 4; i++) {
         steps[i] = v(set1)((REAL)(W * (i + 1)) * (REAL)step);
         v(pin)(&steps[i]);
     }
-    v(pin)(&first), v(pin)(&end), v(pin)(&slope), v(pin)(&hidden);
-    for (ptrdiff_t i = 0; i < b->rows; i++) {
-        char *out = b->out + i * b->out_step;
-        REAL *row = (REAL *)out;
-        const ptrdiff_t head = FN(head_of)(REAL_DTYPE, out), whole = head + (n - head) / W * W;
-        const double t = b->t[i] - s;
-        const V behind = v(set1)((REAL)t);
-        if (head) v(store)(row, FN(bias_of)(v(sub)(first, behind), slope, hidden, causal));
-        V gap = v(add)(first, v(set1)((REAL)((double)head * step - t)));
-        ptrdiff_t seen = n; /* keys up to t / step are */
-        if (causal && (ptrdiff_t)(t / step) + 1 < n) seen = (ptrdiff_t)(t / step) + 1;
-        ptrdiff_t j = FN(seen_part)(causal, head, seen, steps, &gap, slope, row);
-        if (j < seen && j < whole) {
-            v(store)(row + j, FN(bias_of)(gap, slope, hidden, true));
-            j += W;
-        }
-        for (; j < whole; j += W) v(store)(row + j, hidden);
-        if (whole < n) v(store)(row + n - W, FN(bias_of)(v(sub)(end, behind), slope, hidden, causal));
+}
+
+/* Vectors from `at` on, while four end by `end`: four at a time, or each would wait for the sum before it. */
+INLINE REAL *FN(bias_fours)(int side, bool causal, REAL *at, const REAL *end, const V steps[4], V *gap, V slope,
+                            V beyond) {
+    V here = *gap;
+    for (; end - at >= 4 * W; at += 4 * W, here = v(add)(here, steps[3])) {
+        v(store)(at, FN(bias_at)(side, causal, here, slope, beyond));
+        for (int i = 1; i < 4; i++)
+            v(store)(at + i * W, FN(bias_at)(side, causal, v(add)(here, steps[i - 1]), slope, beyond));
     }
+    *gap = here;
+    return at;
+}
+
+/* the last three at most */
+INLINE REAL *FN(bias_rest)(int side, bool causal, REAL *at, const REAL *end, const V steps[4], V *gap, V slope,
+                           V beyond) {
+    if (end - at >= 2 * W) {
+        v(store)(at, FN(bias_at)(side, causal, *gap, slope, beyond));
+        v(store)(at + W, FN(bias_at)(side, causal, v(add)(*gap, steps[0]), slope, beyond));
+        *gap = v(add)(*gap, steps[1]);
+        at += 2 * W;
+    }
+    if (end - at >= W) {
+        v(store)(at, FN(bias_at)(side, causal, *gap, slope, beyond));
+        *gap = v(add)(*gap, steps[0]);
+        at += W;
+    }
+    return at;
+}
+
+/* Whole vectors from `at` on; gaps are at most 0 before `split`, and beyond it from there on. */
+INLINE REAL *FN(bias_between)(bool causal, REAL *at, const REAL *split, const REAL *end, const V steps[4], V *gap,
+                              V slope, V beyond) {
+    at = FN(bias_fours)(-1, causal, at, split, steps, gap, slope, beyond);
+    if (at < split && end - at >= 4 * W)
+        at = FN(bias_fours)(0, causal, at, at + 4 * W, steps, gap, slope, beyond);
+    at = FN(bias_fours)(1, causal, at, end, steps, gap, slope, beyond);
+    if (at < split) return FN(bias_rest)(0, causal, at, end, steps, gap, slope, beyond);
+    return FN(bias_rest)(1, causal, at, end, steps, gap, slope, beyond);
+}
+
+/* Reals in cache whose gaps are whole numbers at equal steps: sums of these in place of loads, each of which would wait
+ * until the stores of a like address, one in every page, have left (a third of the time). */
+INLINE void FN(bias_whole)(const pe_biased *b, bool causal) {
+    const ptrdiff_t n = b->n;
+    const double s = b->s[0], step = n > 1 ? b->s[1] - s : 1;
+    V lanes = v(difference)(b->s, set1_f64(s)), steps[4], slope = FN(slope_of)(b), beyond = FN(beyond_of)(slope, causal);
+    FN(count_steps)(step, steps);
+    v(pin)(&lanes), v(pin)(&slope), v(pin)(&beyond);
+    for (ptrdiff_t i = 0; i < b->rows; i++) {
+        REAL *row = (REAL *)(b->out + i * b->out_step), *end = row + n;
+        const double t = b->t[i] - s;
+        const V first = v(add)(lanes, v(set1)((REAL)-t));
+        const ptrdiff_t head = FN(head_of)(REAL_DTYPE, (const char *)row), seen = (ptrdiff_t)floor(t / step) + 1;
+        if (head) v(store)(row, FN(bias_at)(0, causal, first, slope, beyond));
+        V gap = v(add)(first, v(set1)((REAL)head * (REAL)step));
+        REAL *at = FN(bias_between)(causal, row + head, row + (seen < n ? seen : n), end, steps, &gap, slope, beyond);
+        gap = v(add)(first, v(set1)((REAL)(n - W) * (REAL)step));
+        if (at < end) v(store)(end - W, FN(bias_at)(0, causal, gap, slope, beyond));
+    }
+}
+
+/* The same of rows that follow one another in memory as their queries do, a whole number of keys apart: nothing at all
+ * is loaded (a position a row is a third of the time, too), and the vector that two rows share is written once. */
+INLINE void FN(bias_joined)(const pe_biased *b, bool causal) {
+    const ptrdiff_t n = b->n;
+    const double s = b->s[0], step = n > 1 ? b->s[1] - s : 1, t = b->t[0] - s;
+    V lanes = v(difference)(b->s, set1_f64(s)), steps[4], slope = FN(slope_of)(b), beyond = FN(beyond_of)(slope, causal);
+    FN(count_steps)(step, steps);
+    V down = v(set1)((REAL)b->down), first = v(add)(lanes, v(set1)((REAL)-t)), of_head, of_left;
+    v(pin)(&lanes), v(pin)(&slope), v(pin)(&beyond), v(pin)(&down);
+    REAL *row = (REAL *)b->out, *last = row + (b->rows - 1) * n;
+    ptrdiff_t seen = (ptrdiff_t)floor(t / step) + 1, faster = (ptrdiff_t)(b->down / step);
+    ptrdiff_t head = FN(head_of)(REAL_DTYPE, b->out), left = -1; /* keys of the vectors shared with rows before, after */
+    of_left = of_head = v(set1)((REAL)head * (REAL)step);        /* and what so many add to gaps */
+    if (head) v(store)(row, FN(bias_at)(0, causal, first, slope, beyond));
+    for (;;) {
+        REAL *end = row + n;
+        V gap = v(add)(first, of_head);
+        REAL *at = FN(bias_between)(causal, row + head, row + (seen < n ? seen : n), end, steps, &gap, slope, beyond);
+        if (row == last) break;
+        first = v(sub)(first, down);
+        seen += faster;
+        row = end;
+        if (end - at != left) {
+            left = end - at;
+            head = left ? W - left : 0;
+            of_left = v(set1)((REAL)left * (REAL)step);
+            of_head = v(set1)((REAL)head * (REAL)step);
+        }
+        if (!left) continue;
+        gap = v(select)(v(gt)(of_left, lanes), gap, v(sub)(first, of_left));
+        v(store)(at, FN(bias_at)(0, causal, gap, slope, beyond));
+    }
+    first = v(add)(first, v(set1)((REAL)(n - W) * (REAL)step));
+    v(store)(last + n - W, FN(bias_at)(0, causal, first, slope, beyond));
 }
 
 INLINE void FN(bias_into)(const pe_biased *b, pe_dtype dtype) {
@@ -221,7 +293,10 @@ INLINE void FN(bias_into)(const pe_biased *b, pe_dtype dtype) {
         return;
     }
 #endif
+    const bool joined = b->down > 0 && b->out_step == b->n * (ptrdiff_t)sizeof(REAL);
     if (b->stream || b->n < W || !b->whole) FN(bias_rows)(b, dtype);
+    else if (b->causal && joined) FN(bias_joined)(b, true);
+    else if (joined) FN(bias_joined)(b, false);
     else if (b->causal) FN(bias_whole)(b, true);
     else FN(bias_whole)(b, false);
 }

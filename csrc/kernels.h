@@ -61,13 +61,14 @@ typedef struct {
 /* Rows out[i][j] = slope * (s[j] - t[i]), -inf where s[j] > t[i]; not causal: slope * -|s[j] - t[i]|. The gap is formed
  * in float64 and rounded once. near, unless NULL, holds s[j] - origin exactly as floats: where t - origin is exact too,
  * the difference of the two is the same number at half the work. whole: keys stand at equal whole steps, and all gaps
- * are whole numbers below PE_WHOLE_GAP. s and near are read in whole vectors. stream: past the cache. */
+ * are whole numbers below PE_WHOLE_GAP; down, unless 0, is then the step from each query to the next, a multiple of that
+ * of keys. s and near are read in whole vectors. stream: past the cache. */
 typedef struct {
     pe_dtype dtype;
     ptrdiff_t rows, n, out_step;
     const double *t, *s;
     const void *near;
-    double origin, slope;
+    double origin, slope, down;
     bool causal, stream, whole;
     char *out;
 } pe_biased;
@@ -136,7 +137,7 @@ typedef struct {
     void (*bias)(const pe_biased *rows);
     /* near[j] = s[j] - origin, for float only; true when all are exact */
     bool (*shift_row)(ptrdiff_t n, const double *s, double origin, void *near);
-    /* these keys stand at equal whole steps, in a span below PE_WHOLE_GAP */
+    /* these positions stand at equal whole steps, in a span below PE_WHOLE_GAP */
     bool (*even_row)(ptrdiff_t n, const double *s);
 
     /* dst[c][r] = factor[c] * src[r][c], or the one factor that `same` is where factor is NULL; leading sizes in

@@ -111,8 +111,8 @@ bool pe_clock(int ndim, const ptrdiff_t *shape, int axis, const pe_view *gates, 
 
 /* out[..., i, j] = -slope * (t_i - s_j), -inf where s_j > t_i; not causal: -slope * |t_i - s_j|. With clocks (data
  * NULL: none) it is -slope * |q_clock_i - k_clock_j|, and t and s hide what they hide. Positions, clocks and slopes are
- * float64; t and q_clock have stride 0 along N, s and k_clock along M, slope along both. out's last axis is
- * contiguous. */
+ * float64; t and q_clock have stride 0 along N, s and k_clock along M, slope along both. t NULL: the last M of 0..N-1;
+ * s NULL: 0..N-1. out's last axis is contiguous. */
 typedef struct {
     int ndim;
     ptrdiff_t shape[PE_MAX_AXES]; /* ..., M, N */

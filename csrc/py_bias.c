@@ -22,26 +22,26 @@ static bool is_row(PyObject *o) {
     return o && pe_array_dtype(o) == PE_F64 && axis_count(o) > 0 && pe_are_positions(o);
 }
 
-static PyObject *range(Py_ssize_t first, Py_ssize_t end) {
-    return pe_count_from((double)first, first < end ? end - first : 0);
-}
-
-/* Counts or positions: with a count of keys the queries are the last of these, without keys they are the keys. */
-static bool read_positions(PyObject *queries, PyObject *keys, PyObject **arrays) {
-    const Py_ssize_t M = count_of(queries), N = count_of(keys);
-    if (M < 0) arrays[T] = pe_widen(queries, NPY_DOUBLE);
-    else arrays[T] = N < 0 ? range(0, M) : range(N - M, N);
-    if (keys == Py_None) arrays[S] = Py_XNewRef(arrays[T]);
-    else arrays[S] = N < 0 ? pe_widen(keys, NPY_DOUBLE) : range(0, N);
-    return is_row(arrays[T]) && is_row(arrays[S]);
+/* Counts or positions, and how many they are: with a count of keys the queries are the last of these, without keys they
+ * are the keys. Counts that C counts itself leave their array NULL. */
+static bool read_positions(PyObject *queries, PyObject *keys, PyObject **arrays, ptrdiff_t *M, ptrdiff_t *N) {
+    *M = count_of(queries);
+    *N = keys == Py_None ? *M : count_of(keys);
+    if (*M < 0) arrays[T] = pe_widen(queries, NPY_DOUBLE);
+    else if (*N < 0) arrays[T] = pe_count_from(0, *M);
+    if (*N < 0) arrays[S] = keys == Py_None ? Py_XNewRef(arrays[T]) : pe_widen(keys, NPY_DOUBLE);
+    if ((*M < 0 || *N < 0) && !is_row(arrays[T])) return false;
+    if (*N < 0 && !is_row(arrays[S])) return false;
+    if (*M < 0) *M = last_size(arrays[T]);
+    if (*N < 0) *N = last_size(arrays[S]);
+    return true;
 }
 
 /* None, a clock of the keys that serves queries too, or one of each */
-static bool read_clocks(PyObject *clock, PyObject **arrays) {
+static bool read_clocks(PyObject *clock, ptrdiff_t M, ptrdiff_t N, PyObject **arrays) {
     if (clock == Py_None) return true;
     const bool pair = PyTuple_Check(clock);
     if (pair && PyTuple_Size(clock) != 2) return false;
-    const ptrdiff_t M = last_size(arrays[T]), N = last_size(arrays[S]);
     arrays[K_CLOCK] = pe_widen(pair ? PyTuple_GetItem(clock, 1) : clock, NPY_DOUBLE);
     if (!is_row(arrays[K_CLOCK]) || !pe_are_times(arrays[K_CLOCK]) || last_size(arrays[K_CLOCK]) != N) return false;
     if (!pair) return M <= N;
@@ -67,7 +67,7 @@ static bool read_slopes(PyObject *o, int *type, PyObject **arrays) {
 }
 
 /* Leading axes, of which operands have equally many or none, then M and N. */
-static bool read_shape(PyObject *const *arrays, pe_bias_params *p) {
+static bool read_shape(PyObject *const *arrays, ptrdiff_t M, ptrdiff_t N, pe_bias_params *p) {
     int lead = 0;
     for (int i = 0; i < ARRAYS; i++) {
         if (!arrays[i]) continue;
@@ -84,15 +84,17 @@ static bool read_shape(PyObject *const *arrays, pe_bias_params *p) {
             if (p->shape[j] == 1) p->shape[j] = size;
             else if (size != 1 && size != p->shape[j]) return false;
         }
-    p->shape[lead] = last_size(arrays[T]);
-    p->shape[lead + 1] = last_size(arrays[S]);
+    p->shape[lead] = M;
+    p->shape[lead + 1] = N;
     return true;
 }
 
-/* An operand of queries or keys, whose last axis is `axis` of the result. */
+/* An operand of queries or keys, or NULL, whose last axis is `axis` of the result. */
 static bool row_view(PyObject *o, const pe_bias_params *p, int axis, pe_view *view) {
     ptrdiff_t shape[PE_MAX_AXES];
     const int last = p->ndim - 2;
+    view->data = NULL;
+    if (!o) return true;
     memcpy(shape, p->shape, sizeof shape);
     shape[last] = p->shape[axis];
     if (!pe_view_of(o, last + 1, shape, view)) return false;
@@ -122,9 +124,8 @@ static bool read_views(PyObject *const *arrays, PyObject *out, pe_bias_params *p
     if (!pe_view_of(arrays[SLOPES], p->ndim - 2, p->shape, &p->slope)) return false;
     p->slope.stride[M] = p->slope.stride[N] = 0;
     if (!row_view(arrays[T], p, M, &p->t) || !row_view(arrays[S], p, N, &p->s)) return false;
-    if (!arrays[K_CLOCK]) return true;
-    if (!row_view(arrays[K_CLOCK], p, N, &p->k_clock)) return false;
-    if (arrays[Q_CLOCK]) return row_view(arrays[Q_CLOCK], p, M, &p->q_clock);
+    if (!row_view(arrays[K_CLOCK], p, N, &p->k_clock) || !row_view(arrays[Q_CLOCK], p, M, &p->q_clock)) return false;
+    if (arrays[Q_CLOCK] || !arrays[K_CLOCK]) return true;
     p->q_clock = p->k_clock;
     p->q_clock.stride[M] = p->k_clock.stride[N];
     p->q_clock.stride[N] = 0;
@@ -136,12 +137,12 @@ static bool read_views(PyObject *const *arrays, PyObject *out, pe_bias_params *p
  * clocks broadcast to those of the result. */
 static PyObject *write_down(PyObject *const *a) {
     pe_bias_params p;
-    p.q_clock.data = p.k_clock.data = NULL;
     if (!pe_read_switch(a[4], &p.causal) || !pe_read_threads(a[7], &p.num_threads)) return pe_not_plain();
     PyObject *arrays[ARRAYS] = {NULL}, *out = NULL, *result = NULL;
+    ptrdiff_t M, N;
     int type;
-    if (read_positions(a[0], a[1], arrays) && read_slopes(a[2], &type, arrays) && read_clocks(a[3], arrays) &&
-        read_shape(arrays, &p))
+    if (read_positions(a[0], a[1], arrays, &M, &N) && read_slopes(a[2], &type, arrays) &&
+        read_clocks(a[3], M, N, arrays) && read_shape(arrays, M, N, &p))
         out = result_of(a[6], a[5], type, &p);
     if (out && read_views(arrays, out, &p)) {
         PyThreadState *save = PyEval_SaveThread();
