@@ -134,9 +134,9 @@ INLINE bool FN(bias_copied)(const pe_biased *b, pe_dtype dtype) {
     enum { LONG = 2560 };
     char memory[2 * LONG] __attribute__((aligned(LINE))), buffer[2 * LINE] __attribute__((aligned(LINE)));
     const double s = b->s[0], step = b->n > 1 ? b->s[1] - s : 1;
-    double last = b->t[0], first = last, near[W];
+    double last = b->down ? b->t[b->rows - 1] : b->t[0], first = b->t[0], near[W];
     int odd = !b->whole;
-    for (ptrdiff_t i = 0; i < b->rows; i++) {
+    for (ptrdiff_t i = 0; !b->down && i < b->rows; i++) {
         const double t = b->t[i], steps = (t - b->t[0]) / step;
         odd |= rint(steps) != steps;
         last = t > last ? t : last;
@@ -149,18 +149,19 @@ INLINE bool FN(bias_copied)(const pe_biased *b, pe_dtype dtype) {
     V gap = v(difference)(near, set1_f64(last));
     for (ptrdiff_t j = 0, all = b->n + (ptrdiff_t)spread; j < all; j += W, gap = v(add)(gap, steps))
         FN(put)(dtype, memory + j * 2, FN(bias_of)(gap, slope, hidden, b->causal), W);
-    const ptrdiff_t bytes = b->n * 2;
+    const ptrdiff_t bytes = b->n * 2, faster = 2 * (ptrdiff_t)(b->down / step);
     stream_t stream = stream_open(b->out, buffer);
-    for (ptrdiff_t i = 0; i < b->rows; i++) {
-        const char *from = memory + (ptrdiff_t)((last - b->t[i]) / step) * 2;
+    const char *from = memory + (ptrdiff_t)((last - b->t[0]) / step) * 2;
+    for (ptrdiff_t i = 0; i < b->rows; i++, from -= faster) {
+        if (!b->down) from = memory + (ptrdiff_t)((last - b->t[i]) / step) * 2;
         char *out = b->out + i * b->out_step;
         if (b->stream) {
             stream_move(&stream, out);
             stream_copy(&stream, from, bytes);
-        } else {
-            ptrdiff_t j = 0;
-            for (; j + LINE <= bytes; j += LINE) copy_line(out + j, from + j);
-            memcpy(out + j, from + j, (size_t)(bytes - j));
+        } else if (bytes < LINE) memcpy(out, from, (size_t)bytes);
+        else {
+            for (ptrdiff_t j = 0; j + LINE <= bytes; j += LINE) copy_line(out + j, from + j);
+            if (bytes % LINE) copy_line(out + bytes - LINE, from + bytes - LINE);
         }
     }
     if (b->stream) stream_close(&stream);
@@ -170,7 +171,7 @@ INLINE bool FN(bias_copied)(const pe_biased *b, pe_dtype dtype) {
 
 /* what stands in place of gaps beyond 0, or, not causal, what these are multiplied by */
 INLINE V FN(beyond_of)(V slope, bool causal) {
-    return causal ? v(set1)(-(REAL)INFINITY) : v(sub)(v(zero)(), slope);
+    return causal ? v(set1)(-(REAL)INFINITY) : v(mul)(v(set1)(-1), slope); /* of 0 too the sign */
 }
 
 /* of gaps that are all at most 0 (side -1), all beyond 0 (1), or any (0) */

@@ -56,6 +56,61 @@ def test_keys_of_every_kind(isa, name, dtype, causal):
 
 @each_isa
 @pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rows_one_after_another(isa, dtype, causal):
+    """Of any length, from any place in a line, and more of them than a task takes at a time; queries some
+    keys apart or between them, before, among and behind the keys."""
+    lengths = [*range(8, 41), 63, 64, 65, 97, 100, 128, 131]
+    for n, place in zip(lengths, np.random.default_rng(0).permutation(len(lengths)) % 16, strict=True):
+        for step, down in (1, 1), (1, 3), (2, 2), (2, 1), (3, 6), (1, 0), (1, -1):
+            s = step * np.arange(float(n)) - 5
+            t = down * np.arange(300.0 if n == 40 else 19.0) - 30
+            room = np.full(t.size * n + 32, 7, dtype)
+            out = room[place : place - 32].reshape(t.size, n)
+            pe.alibi_bias(t, s, slopes=0.3, causal=causal, out=out)
+            assert_same_bits(out, row_by_row(t, s, 0.3, causal, dtype))
+            assert (room[:place] == 7).all() and (room[place - 32 :] == 7).all()
+
+
+@each_isa
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("M, N", [(1, 1), (1, 40), (40, 1), (9, 70), (70, 9), (128, 128), (300, 24)])
+def test_counts_are_the_last_of_the_keys(isa, M, N, dtype):
+    t, s, slopes = np.arange(N - M, float(N)), np.arange(float(N)), [0.3, 0.0, 7.0]
+    clock = np.cumsum(np.arange(float(max(M, N))) % 3)
+    for causal in (True, False):
+        got = pe.alibi_bias(M, N, slopes=slopes, causal=causal, dtype=dtype)
+        assert_same_bits(got, pe.alibi_bias(t, s, slopes=slopes, causal=causal, dtype=dtype))
+        for head, slope in enumerate(slopes):
+            assert_same_bits(got[head], row_by_row(t, s, slope, causal, dtype))
+        counted = np.arange(float(M))
+        for queries, keys, first in (M, None, counted), (M, s, counted), (t, N, t):
+            got = pe.alibi_bias(queries, keys, slopes=0.3, causal=causal, dtype=dtype)
+            assert_same_bits(got, row_by_row(first, counted if keys is None else s, 0.3, causal, dtype))
+        clocks = {"clock": (clock[-M:], clock[:N]), "rate": 0.3, "causal": causal, "dtype": dtype}
+        assert_same_bits(pe.decay_bias(M, N, **clocks), pe.decay_bias(t, s, **clocks))
+
+
+@each_isa
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_matrices_with_positions_of_their_own_or_not(isa, dtype, causal):
+    """Small ones are written by one task, which makes ready once what the next needs again."""
+    rng = np.random.default_rng(0)
+    s, t = np.arange(40.0), np.arange(21.0)
+    keys = np.stack([s, s, s / 2, rng.permutation(s)])[:, None]
+    queries = np.stack([t, rng.permutation(t), t + 0.25])[None]
+    slopes = np.linspace(0.1, 2, 12).reshape(4, 3)
+    for t in queries, queries[:, :1], np.broadcast_to(queries[:, 1:2], (1, 3, 21)), np.full((1, 1, 21), 3.0):
+        for s in keys, keys[:1], keys[::-1], keys[2:3]:
+            got = pe.alibi_bias(t, s, slopes=slopes, causal=causal, dtype=dtype)
+            for b, h in np.ndindex(4, 3):
+                t_of, s_of = t[0, h % t.shape[1]], s[b % s.shape[0], 0]
+                assert_same_bits(got[b, h], row_by_row(t_of, s_of, slopes[b, h], causal, dtype))
+
+
+@each_isa
+@pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("keys", [3, 37, 1003])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_rows_amid_others(isa, dtype, keys, causal):
