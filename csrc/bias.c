@@ -111,7 +111,8 @@ static void bias_task(const void *context, ptrdiff_t task, void *scratch) {
             bool compared = false;
             rows.rows = i1 - i < ROWS ? i1 - i : ROWS;
             for (ptrdiff_t index = first; index < end; index++) {
-                const row_t of_t = row_of(p, of_q, p->ndim - 2, index, i), of_s = row_of(p, of_k, p->ndim - 1, index, j0);
+                const row_t of_t = row_of(p, of_q, p->ndim - 2, index, i);
+                const row_t of_s = row_of(p, of_k, p->ndim - 1, index, j0);
                 rows.slope = pe_double_at(p->slope.data + matrix_at(p, &p->slope, index), 0);
                 rows.out = p->out.data + matrix_at(p, &p->out, index) + i * rows.out_step + j0 * item;
                 if (!loaded || of_s.at != positions.at) {

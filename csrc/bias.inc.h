@@ -235,7 +235,8 @@ INLINE REAL *FN(bias_between)(bool causal, REAL *at, const REAL *split, const RE
 INLINE void FN(bias_whole)(const pe_biased *b, bool causal) {
     const ptrdiff_t n = b->n;
     const double s = b->s[0], step = n > 1 ? b->s[1] - s : 1;
-    V lanes = v(difference)(b->s, set1_f64(s)), steps[4], slope = FN(slope_of)(b), beyond = FN(beyond_of)(slope, causal);
+    V lanes = v(difference)(b->s, set1_f64(s)), steps[4];
+    V slope = FN(slope_of)(b), beyond = FN(beyond_of)(slope, causal);
     FN(count_steps)(step, steps);
     v(pin)(&lanes), v(pin)(&slope), v(pin)(&beyond);
     for (ptrdiff_t i = 0; i < b->rows; i++) {
@@ -256,14 +257,15 @@ INLINE void FN(bias_whole)(const pe_biased *b, bool causal) {
 INLINE void FN(bias_joined)(const pe_biased *b, bool causal) {
     const ptrdiff_t n = b->n;
     const double s = b->s[0], step = n > 1 ? b->s[1] - s : 1, t = b->t[0] - s;
-    V lanes = v(difference)(b->s, set1_f64(s)), steps[4], slope = FN(slope_of)(b), beyond = FN(beyond_of)(slope, causal);
+    V lanes = v(difference)(b->s, set1_f64(s)), steps[4];
+    V slope = FN(slope_of)(b), beyond = FN(beyond_of)(slope, causal);
     FN(count_steps)(step, steps);
     V down = v(set1)((REAL)b->down), first = v(add)(lanes, v(set1)((REAL)-t)), of_head, of_left;
     v(pin)(&lanes), v(pin)(&slope), v(pin)(&beyond), v(pin)(&down);
     REAL *row = (REAL *)b->out, *last = row + (b->rows - 1) * n;
     ptrdiff_t seen = (ptrdiff_t)floor(t / step) + 1, faster = (ptrdiff_t)(b->down / step);
-    ptrdiff_t head = FN(head_of)(REAL_DTYPE, b->out), left = -1; /* keys of the vectors shared with rows before, after */
-    of_left = of_head = v(set1)((REAL)head * (REAL)step);        /* and what so many add to gaps */
+    ptrdiff_t head = FN(head_of)(REAL_DTYPE, b->out), left = -1; /* keys of vectors shared with rows before, after */
+    of_left = of_head = v(set1)((REAL)head * (REAL)step); /* and what so many add to gaps */
     if (head) v(store)(row, FN(bias_at)(0, causal, first, slope, beyond));
     for (;;) {
         REAL *end = row + n;

@@ -61,8 +61,8 @@ typedef struct {
 /* Rows out[i][j] = slope * (s[j] - t[i]), -inf where s[j] > t[i]; not causal: slope * -|s[j] - t[i]|. The gap is formed
  * in float64 and rounded once. near, unless NULL, holds s[j] - origin exactly as floats: where t - origin is exact too,
  * the difference of the two is the same number at half the work. whole: keys stand at equal whole steps, and all gaps
- * are whole numbers below PE_WHOLE_GAP; down, unless 0, is then the step from each query to the next, a multiple of that
- * of keys. s and near are read in whole vectors. stream: past the cache. */
+ * are whole numbers below PE_WHOLE_GAP; down, unless 0, is then the step from each query to the next, a multiple of
+ * that of keys. s and near are read in whole vectors. stream: past the cache. */
 typedef struct {
     pe_dtype dtype;
     ptrdiff_t rows, n, out_step;
@@ -245,7 +245,8 @@ typedef struct {
     /* frequencies, given in high, as pe_turns has them; the largest of the result's |high| */
     double (*split_turns)(ptrdiff_t n, double *high, double *low, uint32_t *word, float *rest);
     /* lse (parts, PE_MERGED_ROWS), logarithms of n rows' normalisers, become the parts' shares of their sum, which is
-     * total * e^top; all 0 where all are -inf. Whole vectors are read and written. */
+     * total * e^top; all 0 where all are -inf, and equal ones of those that are +inf. Whole vectors are read and
+     * written. */
     void (*share_parts)(ptrdiff_t parts, ptrdiff_t n, double *lse, double *top, double *total);
     bool whole_lines; /* of out leave past the cache from registers: of half pairs too, wherever they begin, and of two
                        * heads by turns */

@@ -15,13 +15,39 @@ typedef struct {
     ptrdiff_t blocks, blocks_a_task; /* of PE_MERGED_ROWS rows */
 } job_t;
 
+/* Do the elements of a view, in C order, lie at equal steps? */
+static bool has_step(const pe_merge_params *p, const pe_view *of, ptrdiff_t *step) {
+    ptrdiff_t count = 1;
+    *step = 0;
+    for (int i = p->ndim - 1; i >= 0; count *= p->shape[i--]) {
+        if (p->shape[i] == 1) continue;
+        if (count == 1) *step = of->stride[i];
+        else if (of->stride[i] != count * *step) return false;
+    }
+    return true;
+}
+
+static double lse_at(const pe_view *of, ptrdiff_t at) {
+    float narrow;
+    if (of->dtype == PE_F64) return pe_double_at(of->data + at, 0);
+    memcpy(&narrow, of->data + at, sizeof narrow);
+    return narrow;
+}
+
 /* n normalisers of a part as float64; zeros up to a block */
 static void read_lse(const pe_merge_params *p, ptrdiff_t part, ptrdiff_t first, ptrdiff_t n, double *lse) {
+    const pe_view *of = &p->lses[part];
     float narrow[PE_MERGED_ROWS];
-    if (p->lse_dtype == PE_F64) memcpy(lse, p->lses[part] + first * 8, (size_t)n * 8);
-    else {
-        memcpy(narrow, p->lses[part] + first * 4, (size_t)n * 4);
+    ptrdiff_t step;
+    const bool even = has_step(p, of, &step), dense = even && step == pe_itemsize(of->dtype);
+    if (dense && of->dtype == PE_F64) memcpy(lse, of->data + first * 8, (size_t)n * 8);
+    else if (dense) {
+        memcpy(narrow, of->data + first * 4, (size_t)n * 4);
         for (ptrdiff_t r = 0; r < n; r++) lse[r] = narrow[r];
+    } else if (even) {
+        for (ptrdiff_t r = 0; r < n; r++) lse[r] = lse_at(of, (first + r) * step);
+    } else {
+        for (ptrdiff_t r = 0; r < n; r++) lse[r] = lse_at(of, pe_offset(p->ndim, p->shape, of->stride, first + r));
     }
     for (ptrdiff_t r = n; r < PE_MERGED_ROWS; r++) lse[r] = 0;
 }

@@ -2,14 +2,14 @@
 
 #if !REAL_IS_FLOAT
 static void share_parts(ptrdiff_t parts, ptrdiff_t n, double *lse, double *top, double *total) {
-    const V log2e = v(set1)(1.4426950408889634);
+    const V log2e = v(set1)(1.4426950408889634), most = v(set1)(REAL_MAX); /* what is infinite counts as the largest */
     for (ptrdiff_t r = 0; r < n; r += W) {
         V largest = v(set1)(-INFINITY), sum = v(zero)();
         for (ptrdiff_t i = 0; i < parts; i++) largest = v(max)(largest, v(load)(lse + i * PE_MERGED_ROWS + r));
-        const V base = FN(finite)(largest);
+        const V base = FN(finite)(v(min)(most, largest));
         for (ptrdiff_t i = 0; i < parts; i++) {
             double *at = lse + i * PE_MERGED_ROWS + r;
-            const V weight = v(exp2)(v(mul)(v(sub)(v(load)(at), base), log2e));
+            const V weight = v(exp2)(v(mul)(v(sub)(v(min)(most, v(load)(at)), base), log2e)); /* NaN stays: see max */
             v(store)(at, weight);
             sum = v(add)(sum, weight);
         }

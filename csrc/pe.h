@@ -154,12 +154,16 @@ typedef struct {
 pe_status pe_attention(const pe_attention_params *p);
 
 /* Attention over disjoint sets of keys put together: out = sum_i e^(lse_i - lse) out_i in the order of the parts, and
- * lse = log sum_i e^lse_i, in float64 for float64 values, else in float32. All in C order: (rows, width), and (rows,)
- * of float32 or float64. A part with lse -inf counts for nothing, whatever its values. */
+ * lse = log sum_i e^lse_i, in float64 for float64 values, else in float32. Values and results are in C order, (rows,
+ * width) and (rows,); lses are float32 or float64 views of `shape`, whose elements are the rows. A part with lse -inf
+ * counts for nothing, whatever its values; where some are +inf, these alone count, and alike. */
 typedef struct {
+    int ndim;
+    ptrdiff_t shape[PE_MAX_AXES];
     ptrdiff_t parts, rows, width;
-    pe_dtype dtype, lse_dtype;
-    const char *const *outs, *const *lses;
+    pe_dtype dtype;
+    const char *const *outs;
+    const pe_view *lses;
     char *out, *lse;
 } pe_merge_params;
 pe_status pe_merge(const pe_merge_params *p);

@@ -186,9 +186,13 @@ def merge_attention(outs, lses):
     outs, dtype = _widen(*outs)
     outs, lses = np.stack(outs), np.stack([np.asarray(lse, np.float64) for lse in lses])    # parts first
     with np.errstate(all="ignore"):
-        lse = np.logaddexp.reduce(lses, axis=0)
-        weights = np.where(lses == -np.inf, 0.0, np.exp(lses - lse))[..., None]
-        out = np.where(weights == 0, 0.0, weights * outs).sum(axis=0)
+        top = lses.max(axis=0)
+        weights = np.where(lses == top, 1.0, np.exp(lses - top))            # inf - inf, too
+        weights = np.where(lses == -np.inf, 0.0, weights)
+        total = weights.sum(axis=0)
+        lse = top + np.log(total)
+        shares = np.where(weights == 0, 0.0, weights / total)[..., None]
+        out = np.where(shares == 0, 0.0, shares * outs).sum(axis=0)
     return _finish(out, dtype, None), lse.astype(np.float64 if dtype == np.float64 else np.float32)
 
 

@@ -25,7 +25,8 @@ def merge_attention(outs: Sequence[ArrayLike] | ArrayLike, lses: Sequence[ArrayL
         The first results of ``attention(..., return_lse=True)``. Parts need not follow each other in
         position; each call says where its keys stand (k_positions). A part that saw no key changes nothing.
     lses : sequence of array_like, or stacked, each of shape (..., H, M)
-        The second results: natural logarithms. Where heads have sinks, give them to one part alone.
+        The second results: natural logarithms. Where heads have sinks, give them to one part alone. Where
+        some are +inf, these parts alone count, and alike.
 
     Returns
     -------
