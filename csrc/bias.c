@@ -47,7 +47,10 @@ static double number_of(const row_t *row, ptrdiff_t i) {
 }
 
 static void load_row(const row_t *row, ptrdiff_t n, double *to) {
-    if (row->step == (ptrdiff_t)sizeof *to) memcpy(to, row->at, (size_t)n * sizeof *to);
+    const double first = row->first;
+    if (!row->at)
+        for (int i = 0; i < (int)n; i++) to[i] = first + i; /* vectors, unlike those of longer counters */
+    else if (row->step == (ptrdiff_t)sizeof *to) memcpy(to, row->at, (size_t)n * sizeof *to);
     else
         for (ptrdiff_t i = 0; i < n; i++) to[i] = number_of(row, i);
 }
