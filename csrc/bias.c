@@ -12,7 +12,7 @@
 #define ROWS 256               /* of queries, likewise */
 #define PAGE 4096
 #define SCRATCH ((ROWS + CHUNK + PE_LANE_BYTES) * sizeof(double) + (CHUNK + PE_LANE_BYTES) * sizeof(float) + PAGE)
-#define SECONDS_PER_BYTE 6e-11
+#define SECONDS_PER_BYTE 2.5e-11
 
 typedef struct {
     const pe_bias_params *p;
