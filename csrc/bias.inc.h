@@ -291,8 +291,21 @@ INLINE void FN(bias_joined)(const pe_biased *b, bool causal) {
 
 INLINE void FN(bias_into)(const pe_biased *b, pe_dtype dtype) {
 #if REAL_IS_FLOAT
+    enum { FEWER = 64 };
     if (dtype != REAL_DTYPE) {
-        if (!FN(bias_copied)(b, dtype)) FN(bias_rows)(b, dtype);
+        pe_biased part = *b;
+        for (ptrdiff_t i = 0, most = b->rows; i < b->rows;) { /* fewer where queries stand far apart */
+            part.rows = b->rows - i < most ? b->rows - i : most;
+            part.t = b->t + i;
+            part.out = b->out + i * b->out_step;
+            const bool copied = FN(bias_copied)(&part, dtype);
+            if (!copied && most > FEWER) {
+                most = FEWER;
+                continue;
+            }
+            if (!copied) FN(bias_rows)(&part, dtype);
+            i += part.rows;
+        }
         return;
     }
 #endif
