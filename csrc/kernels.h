@@ -40,13 +40,16 @@ typedef struct {
  * heads: 2 where the same is done to other rows, x_apart and out_apart (whole lines) bytes from these, by turns where
  * that is faster: memory serves two streams sooner than one, and half as many angles come from L2. Only where angles
  * are given; else 0 or 1.
+ * twice: each angle stands twice, once for either member of its pair; float16 pairs only (twice_each).
+ * Half pairs of bfloat16, where pe_kernels.even_first says so: the angles of each run stand in the order pe_even_first,
+ * in which values lie in registers.
  * turns: angles are made on the way from positions `position_step` apart (sincos_rows), so that arithmetic and memory
- * are busy together; cos and sin are then scratch for PE_ANGLE_ROWS rows. */
+ * are busy together; cos and sin are then scratch for PE_ANGLE_ROWS rows or, to keep them, for all. */
 typedef struct {
     pe_dtype dtype;
     ptrdiff_t rows, planes, before, after, ahead;
     int blocks;
-    bool half, stream;
+    bool half, stream, twice, keep;
     const char *x, *next;
     char *cos, *sin, *out;
     ptrdiff_t x_step, angle_step, out_step, position_step;
@@ -55,6 +58,9 @@ typedef struct {
     const pe_turns *turns;
     const double *position;
 } pe_turned;
+
+/* place of the l-th of w angles where those of even planes come first */
+static inline ptrdiff_t pe_even_first(ptrdiff_t l, ptrdiff_t w) { return l % 2 * ((w + 1) / 2) + l / 2; }
 
 #define PE_WHOLE_GAP 0x1p23
 
@@ -250,6 +256,12 @@ typedef struct {
     void (*share_parts)(ptrdiff_t parts, ptrdiff_t n, double *lse, double *top, double *total);
     bool whole_lines; /* of out leave past the cache from registers: of half pairs too, wherever they begin, and of two
                        * heads by turns */
+    /* to[pe_even_first(l, w)] = from[l] of w angles. NULL where half pairs of bfloat16 take them in the order
+     * of planes. */
+    void (*even_first)(ptrdiff_t w, const float *from, float *to);
+    /* to[2i] = to[2i + 1] = from[i] of n angles, a multiple of PE_ANGLE_PAD; from may be the last half of `to`. NULL
+     * where float16 pairs are not turned by such angles. */
+    void (*twice_each)(ptrdiff_t n, const float *from, float *to);
     ptrdiff_t ahead; /* bytes: how early rows to be turned are asked for */
     void (*stream_end)(void); /* once a task, after stores past the cache: makes them visible to other threads */
 } pe_kernels;

@@ -96,6 +96,16 @@ static void end_stream(void) { fence(); }
 #else
 #define ATTEND(T) NULL
 #endif
+#if STREAM_REGISTERS
+#define TWICE_EACH twice_each
+#else
+#define TWICE_EACH NULL
+#endif
+#if W_f32 > 1
+#define EVEN_FIRST even_first
+#else
+#define EVEN_FIRST NULL
+#endif
 #define REAL_KERNELS(T, REAL)                                                                                         \
     {                                                                                                                 \
         .size = sizeof(REAL), .lanes = PE_LANE_BYTES / (int)sizeof(REAL), .width = W_##T,                             \
@@ -114,6 +124,7 @@ static void end_stream(void) { fence(); }
 
 #define KERNELS                                                                                                       \
     .real = {REAL_KERNELS(f32, float), REAL_KERNELS(f64, double)}, .split_turns = split_turns,                        \
-    .share_parts = share_parts, .whole_lines = STREAM_REGISTERS, .ahead = AHEAD_BYTES, .stream_end = end_stream
+    .share_parts = share_parts, .whole_lines = STREAM_REGISTERS, .ahead = AHEAD_BYTES, .stream_end = end_stream,      \
+    .even_first = EVEN_FIRST, .twice_each = TWICE_EACH
 
 const pe_kernels TABLE = {.isa = ISA, KERNELS};

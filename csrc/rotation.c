@@ -4,7 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool pe_make_turns(const pe_plan *plan, bool inverse, pe_turns *turns) {
+/* place of plane l in a row of angles */
+static ptrdiff_t place_of(const pe_plan *plan, bool even_first, ptrdiff_t l) {
+    const ptrdiff_t w = plan->planes / plan->blocks;
+    return even_first ? l / w * w + pe_even_first(l % w, w) : l;
+}
+
+bool pe_make_turns(const pe_plan *plan, bool inverse, bool even_first, pe_turns *turns) {
     turns->axes = plan->axes;
     turns->planes = plan->planes;
     turns->padded = pe_padded(plan);
@@ -21,12 +27,14 @@ bool pe_make_turns(const pe_plan *plan, bool inverse, pe_turns *turns) {
     double *rate = (double *)(rest + n);
     memset(high, 0, bytes);
     for (ptrdiff_t row = 0; row < plan->axes * plan->heads; row++)
-        memcpy(high + row * turns->padded, plan->freqs + row * plan->planes * (ptrdiff_t)sizeof *high,
-               (size_t)plan->planes * sizeof *high);
+        for (ptrdiff_t l = 0; l < plan->planes; l++)
+            high[row * turns->padded + place_of(plan, even_first, l)] =
+                pe_double_at(plan->freqs, row * plan->planes + l);
     turns->highest = pe_active->split_turns((ptrdiff_t)n, high, low, word, rest);
     for (int a = 0; plan->rate && a < plan->axes; a++)
         for (ptrdiff_t l = 0; l < plan->planes; l++)
-            rate[a * turns->padded + l] = -turns->sign * M_LOG2E * pe_double_at(plan->rate, a * plan->planes + l);
+            rate[a * turns->padded + place_of(plan, even_first, l)] =
+                -turns->sign * M_LOG2E * pe_double_at(plan->rate, a * plan->planes + l);
     turns->rate = plan->rate ? rate : NULL;
     turns->high = high;
     turns->low = low;

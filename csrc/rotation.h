@@ -4,8 +4,9 @@
 
 #include "kernels.h"
 
-/* Turns per position of a plan; the memory of turns->high belongs to the caller (free). false: no memory. */
-bool pe_make_turns(const pe_plan *plan, bool inverse, pe_turns *turns);
+/* Turns per position of a plan, in the order of its planes or in that of pe_even_first; the memory of turns->high
+ * belongs to the caller (free). false: no memory. */
+bool pe_make_turns(const pe_plan *plan, bool inverse, bool even_first, pe_turns *turns);
 
 /* those of one head, where heads have their own frequencies */
 static inline pe_turns pe_turns_of(pe_turns turns, ptrdiff_t head) {

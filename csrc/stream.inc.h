@@ -8,6 +8,8 @@
  *
  * The buffer is one page: a store into two pages takes some 400 cycles, and it would be the same one in every row. */
 #define LINE 64
+#define STREAM_STEP (STREAM_REGISTERS ? LINE : 2 * LINE) /* by memory, two lines at a time */
+#define STREAM_PIECE (8 * LINE)                          /* of two streams, by turns */
 
 typedef struct {
     char *buffer, *line;  /* buffer holds the bytes from `line` on */

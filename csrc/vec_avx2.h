@@ -219,39 +219,40 @@ static inline void store_bfloat(void *p, vec_f32 a) {
     _mm_storeu_si128(p, packed);
 }
 
-/* W pairs of bfloat16, their first and their second members apart */
-static inline void load_bfloat_pairs(const void *p, vec_f32 *a, vec_f32 *b) {
-    const __m256i both = _mm256_loadu_si256(p);
-    *a = _mm256_castsi256_ps(_mm256_slli_epi32(both, 16));
-    *b = _mm256_castsi256_ps(_mm256_and_si256(both, _mm256_set1_epi32(-0x10000)));
+/* 2 W floats, those in even and those in odd places apart */
+static inline void load_apart(const float *p, vec_f32 a[2]) {
+    const __m256 first = _mm256_loadu_ps(p), second = _mm256_loadu_ps(p + 8);
+    const __m256d even = _mm256_castps_pd(_mm256_shuffle_ps(first, second, 0x88));
+    const __m256d odd = _mm256_castps_pd(_mm256_shuffle_ps(first, second, 0xdd));
+    a[0] = _mm256_castpd_ps(_mm256_permute4x64_pd(even, 0xd8));
+    a[1] = _mm256_castpd_ps(_mm256_permute4x64_pd(odd, 0xd8));
+}
+
+/* n <= 2 W bfloat16, those in even and those in odd places apart */
+static inline void load_bfloat_pairs(int n, const void *p, vec_f32 a[2]) {
+    char some[32] = {0};
+    if (n < 16 && n != 8) memcpy(some, p, (size_t)n * 2), p = some;
+    __m256i both = n == 8 ? _mm256_zextsi128_si256(_mm_loadu_si128(p)) : _mm256_loadu_si256(p);
+    __asm__("" : "+x"(both)); /* or it is loaded twice */
+    a[0] = _mm256_castsi256_ps(_mm256_slli_epi32(both, 16));
+    a[1] = _mm256_castsi256_ps(_mm256_and_si256(both, _mm256_set1_epi32(-0x10000)));
 }
 /* The same back, rounded to nearest even: where the lower 16 bits, less 1 if the upper ones are even, have their top
  * bit, the upper grow by 1. A NaN must have no bits below the upper 16, or it might overflow: bfloat16 values make no
  * other. */
-static inline __m256i bfloat_pairs(vec_f32 a, vec_f32 b) {
+static inline vec_f32 bfloat_pairs(vec_f32 a, vec_f32 b) {
     const __m256i first = _mm256_castps_si256(a), second = _mm256_castps_si256(b);
     const __m256i upper = _mm256_blend_epi16(_mm256_srli_epi32(first, 16), second, 0xaa);
     const __m256i lower = _mm256_blend_epi16(first, _mm256_slli_epi32(second, 16), 0xaa);
     const __m256i above = _mm256_subs_epu16(lower, _mm256_andnot_si256(upper, _mm256_set1_epi16(1)));
-    return _mm256_sub_epi16(upper, _mm256_srai_epi16(above, 15));
+    return _mm256_castsi256_ps(_mm256_sub_epi16(upper, _mm256_srai_epi16(above, 15)));
 }
-static inline void store_bfloat_pairs(void *p, vec_f32 a, vec_f32 b) { _mm256_storeu_si256(p, bfloat_pairs(a, b)); }
-
-/* 2 W bfloat16, and as many floats, in the order in which their pieces meet without a step across halves */
-static inline void load_bfloats(const void *p, vec_f32 a[2]) {
-    const __m256i all = _mm256_loadu_si256(p), zero = _mm256_setzero_si256();
-    a[0] = _mm256_castsi256_ps(_mm256_unpacklo_epi16(zero, all)); /* 0 .. 3, 8 .. 11 */
-    a[1] = _mm256_castsi256_ps(_mm256_unpackhi_epi16(zero, all));
+static inline void store_bfloat_pairs(int n, void *p, vec_f32 a, vec_f32 b) {
+    const vec_f32 both = bfloat_pairs(a, b);
+    if (n == 16) store_f32(p, both);
+    else if (n == 8) _mm_storeu_ps(p, _mm256_castps256_ps128(both));
+    else memcpy(p, &both, (size_t)n * 2);
 }
-static inline void load_beside_bfloats(const float *p, vec_f32 a[2]) {
-    for (int i = 0; i < 2; i++) a[i] = _mm256_set_m128(_mm_loadu_ps(p + 8 + 4 * i), _mm_loadu_ps(p + 4 * i));
-}
-static inline __m256i bfloats(vec_f32 a, vec_f32 b) {
-    const __m256i apart = _mm256_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15, 0, 1, 4, 5, 8, 9, 12,
-                                           13, 2, 3, 6, 7, 10, 11, 14, 15);
-    return _mm256_shuffle_epi8(bfloat_pairs(a, b), apart);
-}
-static inline void store_bfloats(void *p, vec_f32 a, vec_f32 b) { _mm256_storeu_si256(p, bfloats(a, b)); }
 
 /* 64 bytes; the second past the cache, into a line aligned to it */
 static inline void copy_line(char *to, const char *from) {
@@ -264,18 +265,21 @@ static inline void stream_line(char *to, const char *from) {
 #define STREAM_REGISTERS 1
 static inline void stream_f32(void *p, vec_f32 a) { _mm256_stream_ps(p, a); }
 static inline void stream_f64(void *p, vec_f64 a) { _mm256_stream_pd(p, a); }
-static inline void stream_halves(void *p, vec_f32 a, vec_f32 b) {
-    _mm256_stream_si256(p, _mm256_set_m128i(_mm256_cvtps_ph(b, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC),
-                                            _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)));
+/* 2 W values of 16 bits, rounded once */
+static inline vec_f32 halves(vec_f32 a, vec_f32 b) {
+    const __m128i low = _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    const __m128i high = _mm256_cvtps_ph(b, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    return _mm256_castsi256_ps(_mm256_set_m128i(high, low));
 }
+static inline void stream_halves(void *p, vec_f32 a, vec_f32 b) { stream_f32(p, halves(a, b)); }
 static inline void stream_bfloats(void *p, vec_f32 a, vec_f32 b) {
     const __m256i low = _mm256_srli_epi32(round_bfloat(a), 16), high = _mm256_srli_epi32(round_bfloat(b), 16);
     _mm256_stream_si256(p, _mm256_permute4x64_epi64(_mm256_packus_epi32(low, high), 0xd8)); /* packed by halves */
 }
-static inline void stream_beside_bfloats(void *p, vec_f32 a, vec_f32 b) { _mm256_stream_si256(p, bfloats(a, b)); }
-static inline void stream_bfloat_pairs(void *p, vec_f32 a, vec_f32 b) {
-    _mm256_stream_si256(p, bfloat_pairs(a, b));
-}
+static inline void stream_bfloat_pairs(void *p, vec_f32 a, vec_f32 b) { stream_f32(p, bfloat_pairs(a, b)); }
+/* the upper half of a, then the lower half of b */
+static inline vec_f32 join_f32(vec_f32 a, vec_f32 b) { return _mm256_permute2f128_ps(a, b, 0x21); }
+static inline vec_f64 join_f64(vec_f64 a, vec_f64 b) { return _mm256_permute2f128_pd(a, b, 0x21); }
 /* values to come are asked for into L1 alone: 2 to 16 % faster than into L2, 8 KiB early, since L3 stays as it is */
 #define AHEAD_BYTES (3 << 10)
 #define AHEAD_HINT 0

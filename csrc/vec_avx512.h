@@ -166,27 +166,26 @@ static inline void store_bfloat(void *p, vec_f32 a) {
     _mm256_storeu_si256(p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(round_bfloat(a), 16)));
 }
 
-/* W pairs of bfloat16, their first and their second members apart */
-static inline void load_bfloat_pairs(const void *p, vec_f32 *a, vec_f32 *b) {
-    const __m512i both = _mm512_loadu_si512(p);
-    *a = _mm512_castsi512_ps(_mm512_slli_epi32(both, 16));
-    *b = _mm512_castsi512_ps(_mm512_and_si512(both, _mm512_set1_epi32(-0x10000)));
-}
-static inline void store_bfloat_pairs(void *p, vec_f32 a, vec_f32 b) {
-    const __m512i low = _mm512_srli_epi32(round_bfloat(a), 16);
-    _mm512_storeu_si512(p, _mm512_mask_blend_epi16(0xaaaaaaaa, low, round_bfloat(b)));
+/* 2 W floats, those in even and those in odd places apart */
+static inline void load_apart(const float *p, vec_f32 a[2]) {
+    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    const __m512i odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
+    const __m512i first = _mm512_loadu_si512(p), second = _mm512_loadu_si512(p + 16);
+    a[0] = _mm512_castsi512_ps(_mm512_permutex2var_epi32(first, even, second));
+    a[1] = _mm512_castsi512_ps(_mm512_permutex2var_epi32(first, odd, second));
 }
 
-/* 2 W bfloat16, and as many floats, in their order */
-static inline void load_bfloats(const void *p, vec_f32 a[2]) {
-    for (int i = 0; i < 2; i++) a[i] = load_bfloat((const char *)p + 32 * i);
+/* n <= 2 W bfloat16, those in even and those in odd places apart */
+static inline void load_bfloat_pairs(int n, const void *p, vec_f32 a[2]) {
+    const __m512i both = n < 32 ? _mm512_maskz_loadu_epi16((1u << n) - 1, p) : _mm512_loadu_si512(p);
+    a[0] = _mm512_castsi512_ps(_mm512_slli_epi32(both, 16));
+    a[1] = _mm512_castsi512_ps(_mm512_and_si512(both, _mm512_set1_epi32(-0x10000)));
 }
-static inline void load_beside_bfloats(const float *p, vec_f32 a[2]) {
-    for (int i = 0; i < 2; i++) a[i] = load_f32(p + 16 * i);
-}
-static inline void store_bfloats(void *p, vec_f32 a, vec_f32 b) {
-    store_bfloat(p, a);
-    store_bfloat((char *)p + 32, b);
+static inline void store_bfloat_pairs(int n, void *p, vec_f32 a, vec_f32 b) {
+    const __m512i low = _mm512_srli_epi32(round_bfloat(a), 16);
+    const __m512i both = _mm512_mask_blend_epi16(0xaaaaaaaa, low, round_bfloat(b));
+    if (n < 32) _mm512_mask_storeu_epi16(p, (1u << n) - 1, both);
+    else _mm512_storeu_si512(p, both);
 }
 
 /* 64 bytes; the second past the cache, into a line aligned to it */

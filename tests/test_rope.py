@@ -347,6 +347,48 @@ def test_any_nan_of_a_table_stays_one_in_bfloat16(layout, bits, isa):
         assert got[~hit].tobytes() == before[~hit].tobytes()
 
 
+@each_isa
+@pytest.mark.parametrize("width", [4, 20, 32, 34, 50, 64, 68, 92, 140])
+@pytest.mark.parametrize("heads", [1, 5])
+def test_half_pairs_of_bfloat16_are_the_same_numbers_as_pairs(heads, width, isa):
+    """Whatever the order in which angles stand in scratch."""
+    bfloat16, planes, positions = ml_dtypes.bfloat16, width // 2, np.arange(9) * 37.25
+    x = RNG.normal(size=(heads, 9, width)).astype(bfloat16)
+    pairs = np.stack([x[..., :planes], x[..., planes:]], axis=-1).reshape(x.shape)
+    tables = [t.astype(np.float32) for t in RNG.normal(size=(2, 9, planes))]
+    own = {"positions": RNG.random((heads, 9)) * 99}
+    for angles, given in (tables, {}), ((), {"positions": positions}), ((), own):
+        turned = pe.apply_rope(pairs, *angles, **given)
+        got = pe.apply_rope(x, *angles, **given, layout="half")
+        assert got[..., :planes].tobytes() == turned[..., ::2].tobytes()
+        assert got[..., planes:].tobytes() == turned[..., 1::2].tobytes()
+
+
+@each_isa
+@pytest.mark.parametrize("width", [4, 20, 64, 68, 72])
+def test_half_pairs_of_bfloat16_in_two_runs(width, isa):
+    """apply_rope_2d turns each half of a head by a position of its own."""
+    x, places = RNG.normal(size=(3, 7, width)).astype(ml_dtypes.bfloat16), RNG.random((7, 2)) * 99
+    got = pe.apply_rope_2d(x, *places.T, layout="half")
+    for axis, part in enumerate((slice(0, width // 2), slice(width // 2, width))):
+        want = pe.apply_rope(x[..., part], positions=places[:, axis], layout="half")
+        assert got[..., part].tobytes() == want.tobytes()
+
+
+@each_isa
+@pytest.mark.parametrize("width", [2, 6, 16, 22, 64])
+def test_many_heads_of_float16_are_turned_as_one(width, isa):
+    """Whether heads or positions lie inside, and however many share angles."""
+    x = RNG.normal(size=(6, 11, width)).astype(np.float16)
+    tables = [t.astype(np.float32) for t in RNG.normal(size=(2, 11, width // 2))]
+    for angles, given in (tables, {}), ((), {"positions": np.arange(11)}):
+        all_heads = pe.apply_rope(x, *angles, **given)
+        across = pe.apply_rope(np.swapaxes(x, 0, 1).copy().swapaxes(0, 1), *angles, **given)
+        for head in range(6):
+            one = pe.apply_rope(x[head], *angles, **given).tobytes()
+            assert all_heads[head].tobytes() == one == across[head].tobytes()
+
+
 def test_an_offset_reaches_attention():
     rope, (q, k, v) = Rope(24, rotary_dim=16, rotary_offset=8), RNG.normal(size=(3, 2, 5, 24))
     points = np.arange(5)

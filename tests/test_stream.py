@@ -110,19 +110,26 @@ def test_large_biases_amid_other_numbers(dtype):
 
 
 @pytest.mark.parametrize("layout", ["interleaved", "half"])
-@pytest.mark.parametrize("offset", [0, 16])
+@pytest.mark.parametrize("offset", [0, 16, 32, 48])
 @pytest.mark.parametrize("width", [64, 128])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_heads_that_lie_in_another_order_than_their_results(dtype, width, offset, layout):
-    """Two are turned side by side, the last of five alone; the last task has one row a head."""
+    """Two are turned side by side, the last of five alone; the last task has one row a head.
+
+    Angles are ready, or made on the way of the first two.
+    """
     rows = LARGE // (5 * width * np.dtype(dtype).itemsize) // 256 * 256 + 257
     some = np.random.default_rng(0).standard_normal((999, width), np.float32)
     x = np.resize(some, (5, rows, width)).astype(dtype)
     tables = [t.astype(np.float32) for t in pe.build_rope_cache(rows, width)]
     memory, start, out = placed(x.shape, dtype, offset)
-    pe.apply_rope(x[::-1], *tables, layout=layout, out=out)
-    assert nothing_else_was_written(memory, start, out)
-    for head in range(5):
-        for part in slice(0, 30), slice(rows - 300, rows):
-            small = pe.apply_rope(x[4 - head, part], *(t[part] for t in tables), layout=layout)
-            assert out[head, part].tobytes() == small.tobytes()
+    for ready in (True, False):
+        given = {} if ready else {"positions": np.arange(rows)}
+        pe.apply_rope(x[::-1], *(tables if ready else ()), **given, layout=layout, out=out)
+        assert nothing_else_was_written(memory, start, out)
+        for head in range(5):
+            for part in slice(0, 30), slice(rows - 300, rows):
+                angles = [t[part] for t in tables] if ready else []
+                given = {} if ready else {"positions": np.arange(rows)[part]}
+                small = pe.apply_rope(x[4 - head, part], *angles, **given, layout=layout)
+                assert out[head, part].tobytes() == small.tobytes()
