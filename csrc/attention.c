@@ -14,7 +14,6 @@
 #include "rotation.h"
 
 #define KEYS PE_TILE_KEYS
-#define FEW 8 /* queries of a key head that decode.c takes */
 #define SORTED_TILES 4 /* query tiles that share an order: for fewer, sorting takes longer than it saves */
 
 /* Asks for the rows of the tile after this one: without, DRAM latency takes a third of the speed at T = 16384. */
@@ -319,7 +318,7 @@ pe_status pe_attention(const pe_attention_params *p) {
     for (int i = 0; i < p->batch_ndim; i++) job.all_heads *= p->batch[i];
     if (job.all_heads == 0 || p->M == 0 || p->H == 0) return PE_OK;
     job.rows = job.group * p->M;
-    job.few = p->stage == PE_RESULT && job.rows <= FEW;
+    pe_plan_way(&job);
     job.unit = p->stage == PE_RESULT || p->stage == PE_WEIGHTS ? PE_LOG2E : 1;
     job.factor = p->softcap > 0 ? p->scale / p->softcap : job.unit * p->scale;
     pe_status status = PE_OK;

@@ -140,7 +140,9 @@ static inline pe_share pe_share_of(const pe_attention_params *p, double t_low, d
     return least >= p->low && most <= p->high ? PE_ALL : PE_SOME;
 }
 
-/* How a job whose heads, rows and order are known is cut into tasks. */
+/* Which way a job goes whose heads and rows are known, by decode.c or prefill.c. */
+void pe_plan_way(pe_attention_job *job);
+/* How one whose order is known too is cut into tasks. */
 void pe_plan_attention(pe_attention_job *job);
 
 /* Queries of a tile into its lanes, and their results back to the caller's rows; b: batch. */

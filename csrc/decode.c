@@ -82,8 +82,8 @@ static void finish_scores(const pe_attention_job *job, const pe_query_tile *tile
 #define HALF_PAGE (2 << 10)
 static int whole_keys(const pe_attention_job *job) {
     const ptrdiff_t bytes = job->rows > 1 && pe_itemsize(job->dtype) == 2 ? 2 * HALF_PAGE : HALF_PAGE;
-    const int width = job->k->width, n = (int)(bytes / job->k_bytes) / width * width;
-    return n > width ? n : width;
+    const ptrdiff_t width = job->k->width, n = pe_least(bytes / pe_most(job->k_bytes, 1), PE_TILE_KEYS) / width * width;
+    return (int)pe_most(n, width);
 }
 
 /* A step of the online softmax, over some keys of `heads` key heads, of which the tile's `head`-th is the first. */
@@ -106,10 +106,6 @@ static void attend(const pe_attention_job *job, ptrdiff_t b, pe_query_tile *tile
     char *scores = w->scores + first * PE_LANE_BYTES;
     char *reference = tile->reference + first * k->size, *sum = tile->sum + first * k->size;
     step->k.at = step->k_at, step->v.at = step->v_at;
-    if (job->whole && !see->partly) { /* of one head */
-        k->attend(rows, whole_keys(job), &step->k, &step->v, q, scores, reference, sum, out);
-        return;
-    }
     if (job->beside) k->dots_beside(rows, &step->k, q, q_apart, scores);
     for (int h = 0; h < step->heads && !job->beside; h++) {
         const char *k_at = step->k_at + h * step->k.apart, *v_at = step->v_at + h * step->v.apart;
@@ -132,6 +128,20 @@ static void attend(const pe_attention_job *job, ptrdiff_t b, pe_query_tile *tile
     }
 }
 
+/* How many keys from the tile's first on one kernel takes: those that every query sees, in whole vectors, and no more
+ * than pass before an interrupt is looked for. */
+#define MOST_WHOLE 1024
+static ptrdiff_t count_whole(const pe_attention_job *job, const pe_query_tile *tile, pe_key_tile *keys,
+                             ptrdiff_t end) {
+    if (!job->whole) return 0;
+    const double first = (double)keys->first, seen = tile->t_low - job->p->low - first + 1;
+    ptrdiff_t n = pe_least(end - keys->first, MOST_WHOLE);
+    if (seen < (double)n) n = seen < 1 ? 0 : (ptrdiff_t)seen;
+    n -= n % job->k->width;
+    keys->s_low = first, keys->s_high = first + (double)(n - 1);
+    return pe_share_of(job->p, tile->t_low, tile->t_high, keys) == PE_ALL ? n : 0;
+}
+
 void pe_attend_few(const pe_attention_job *job, ptrdiff_t b, pe_query_tile *tile, ptrdiff_t begin, ptrdiff_t end,
                    const pe_attention_scratch *w) {
     const pe_attention_params *p = job->p;
@@ -147,11 +157,19 @@ void pe_attend_few(const pe_attention_job *job, ptrdiff_t b, pe_query_tile *tile
                            .apart = v_step[0]};
     if (job->prepare) step.k.dtype = job->k->size == 8 ? PE_F64 : PE_F32, step.k.stride = p->D * job->k->size;
     step.k_stride = k_step[1], step.v_stride = v_step[1], step.heads = at_once;
+    const int at_a_time = whole_keys(job);
     pe_key_tile keys;
     pe_visible see;
     keys.order = NULL;
     for (ptrdiff_t j = begin; j < end && (j == begin || !pe_stopping()); j += keys.n) {
-        keys.first = j, keys.n = end - j < job->tile_keys ? end - j : job->tile_keys;
+        keys.first = j, keys.n = step.k.n = step.v.n = count_whole(job, tile, &keys, end);
+        if (keys.n) { /* of one head */
+            step.k.at = k_rows + j * k_step[1], step.v.at = v_rows + j * v_step[1];
+            job->k->attend((int)job->rows, at_a_time, &step.k, &step.v, tile->q, w->scores, tile->reference,
+                           tile->sum, tile->out);
+            continue;
+        }
+        keys.n = pe_least(end - j, job->tile_keys);
         pe_read_keys(job, b, tile->head, &keys);
         if (!find_seen(job, tile, &keys, &see)) continue;
         step.k.n = step.v.n = keys.n;

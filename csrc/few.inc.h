@@ -61,28 +61,36 @@ INLINE void FN(dot_key)(pe_dtype dtype, int rows, bool tail, ptrdiff_t d, const 
     }
 }
 
-/* The same for n keys at once, which load q once: the processor loads no more vectors than it multiplies. */
+/* `here` channels from c on of n keys, which load q once: the processor loads no more vectors than it multiplies. */
+INLINE void FN(dot_keys_step)(pe_dtype dtype, int rows, int n, int here, ptrdiff_t c, ptrdiff_t d,
+                              const char *const *k, const REAL *q, V sum[4][4]) {
+    V key[4];
+    for (int i = 0; i < n; i++) {
+        const char *at = k[i] + c * pe_itemsize(dtype);
+        key[i] = here == W ? FN(widen)(dtype, at) : FN(widen_n)(dtype, at, here);
+        if (rows > 1) v(keep)(&key[i]);
+    }
+    for (int r = 0; r < rows; r++) {
+        V row = here == W ? v(load)(q + r * d + c) : v(load_n)(q + r * d + c, here);
+        v(pin)(&row);
+        for (int i = 0; i < n; i++) sum[r][i] = v(fma)(key[i], row, sum[r][i]);
+    }
+}
+
+/* The same for n keys at once. */
 INLINE void FN(dot_keys)(pe_dtype dtype, int rows, int n, bool tail, ptrdiff_t d, const char *const *k, const REAL *q,
-                         V *part, int step) {
-    const ptrdiff_t z = pe_itemsize(dtype);
+                         V *part, int row_step, int key_step) {
     V sum[4][4];
+    ptrdiff_t c = 0;
     for (int r = 0; r < rows; r++)
         for (int i = 0; i < n; i++) sum[r][i] = v(zero)();
-    for (ptrdiff_t c = 0; tail ? c < d : c + W <= d; c += W) {
-        const int here = c + W <= d ? W : (int)(d - c);
-        V key[4];
-        for (int i = 0; i < n; i++) {
-            key[i] = here == W ? FN(widen)(dtype, k[i] + c * z) : FN(widen_n)(dtype, k[i] + c * z, here);
-            if (rows > 1) v(keep)(&key[i]);
-        }
-        for (int r = 0; r < rows; r++) {
-            V row = here == W ? v(load)(q + r * d + c) : v(load_n)(q + r * d + c, here);
-            v(pin)(&row);
-            for (int i = 0; i < n; i++) sum[r][i] = v(fma)(key[i], row, sum[r][i]);
-        }
-    }
+    const bool far = key_step > 1; /* of short caches for one query, steps that are not unrolled are a little faster */
+    for (; far && c + 4 * W <= d; c += 4 * W)
+        for (int i = 0; i < 4; i++) FN(dot_keys_step)(dtype, rows, n, W, c + i * W, d, k, q, sum);
+    for (; c + W <= d; c += W) FN(dot_keys_step)(dtype, rows, n, W, c, d, k, q, sum);
+    if (tail && c < d) FN(dot_keys_step)(dtype, rows, n, (int)(d - c), c, d, k, q, sum);
     for (int r = 0; r < rows; r++)
-        for (int i = 0; i < n; i++) part[r * step + i] = sum[r][i];
+        for (int i = 0; i < n; i++) part[r * row_step + i * key_step] = sum[r][i];
 }
 
 /* What the last d - c channels, too few for a vector, add to a block's scores. */
@@ -108,7 +116,7 @@ INLINE void FN(dot_block)(pe_dtype dtype, int rows, ptrdiff_t left, ptrdiff_t d,
     for (int i = rows == 1 && !SHORT ? 0 : rows * keys; i < W; i++) part[i] = v(zero)();
 #define AT(i) (k + ((i) < left ? (i) : left - 1) * k_stride)
 #define ONE(i) FN(dot_key)(dtype, rows, false, d, AT(i), q, part + (i), keys)
-#define MANY(i, n, ...) FN(dot_keys)(dtype, rows, n, false, d, (const char *[]){__VA_ARGS__}, q, part + (i), keys)
+#define MANY(i, n, ...) FN(dot_keys)(dtype, rows, n, false, d, (const char *[]){__VA_ARGS__}, q, part + (i), keys, 1)
     if (SHORT && keys > 1)
         for (int i = 0; i < keys; i += rows > 2 ? 2 : 4) {
             if (rows > 2 || keys == 2) MANY(i, 2, AT(i), AT(i + 1));
@@ -243,34 +251,52 @@ static void FN(softmax_rows)(int rows, int n, ptrdiff_t width, void *scores, voi
 
 /* ---- values ---- */
 
+/* What one key adds to `wide` vectors of each row; the first begins them. */
+INLINE void FN(weigh_key)(pe_dtype dtype, bool every, bool first, int rows, int wide, int tail, const char *at,
+                          const REAL *weight, int row_step, const uint64_t *visible, ptrdiff_t j, V sum[4][8]) {
+    const bool direct = SHORT && rows == 1; /* one value after the other */
+    const ptrdiff_t z = pe_itemsize(dtype);
+    V value[8];
+    for (int i = 0; i < wide && !direct; i++) {
+        value[i] = FN(get)(dtype, at + i * W * z, tail ? tail : W);
+        v(keep)(&value[i]);
+    }
+    for (int r = 0; r < rows; r++) {
+        if (!every && !(visible[r] >> j & 1)) continue;
+        V w = v(set1)(weight[r * row_step]);
+        v(pin)(&w);
+        for (int i = 0; i < wide; i++) {
+            const V x = direct ? FN(get)(dtype, at + i * W * z, tail ? tail : W) : value[i];
+            sum[r][i] = first ? v(mul)(w, x) : v(fma)(w, x, sum[r][i]);
+            if (direct) v(keep)(&sum[r][i]);
+        }
+    }
+}
+
 /* `wide` vectors of `rows` rows of out from channel c on; keys that are hidden, unless every one is visible, are passed
- * over, not multiplied by 0 */
+ * over, not multiplied by 0. Weights are so many reals from those of the row, or of the key, before. */
 INLINE void FN(weigh_keys)(pe_dtype dtype, bool every, int rows, int wide, int tail, ptrdiff_t c,
-                           const pe_few_rows *v_rows, bool ask, const REAL *weight, const uint64_t *visible,
-                           REAL *out) {
-    const ptrdiff_t z = pe_itemsize(dtype), keys = v_rows->n, stride = v_rows->stride, width = v_rows->width;
-    const char *at = v_rows->at + c * z, *next = ask ? v_rows->next : NULL;
+                           const pe_few_rows *v_rows, bool ask, const REAL *weight, int row_step, int key_step,
+                           const uint64_t *visible, REAL *out) {
+    const ptrdiff_t keys = v_rows->n, stride = v_rows->stride, width = v_rows->width;
+    const ptrdiff_t z = pe_itemsize(dtype);
+    const char *at = v_rows->at + c * z, *next = NULL;
+    if (ask && v_rows->next && !(SHORT && c)) next = v_rows->next + c * z; /* AVX2: whole rows at once */
     V sum[4][8];
     for (int r = 0; r < rows; r++)
         for (int i = 0; i < wide; i++) sum[r][i] = v(zero)();
-    for (ptrdiff_t j = 0; j < keys; j++, at += stride) {
-        V value[8];
-        if (next) FN(ask)(dtype, next + j * v_rows->next_stride + c * z, tail ? tail : wide * W);
-        for (int i = 0; i < wide && !(SHORT && rows == 1); i++) {
-            value[i] = FN(get)(dtype, at + i * W * z, tail ? tail : W);
-            v(keep)(&value[i]);
-        }
-        for (int r = 0; r < rows; r++) {
-            if (!every && !(visible[r] >> j & 1)) continue;
-            V w = v(set1)(weight[r * LANES + j]);
-            v(pin)(&w);
-            for (int i = 0; i < wide; i++) {
-                const V x = SHORT && rows == 1 ? FN(get)(dtype, at + i * W * z, tail ? tail : W) : value[i];
-                sum[r][i] = v(fma)(w, x, sum[r][i]);
-                if (SHORT && rows == 1) v(keep)(&sum[r][i]); /* one value after the other */
-            }
-        }
+#define ASK if (next) FN(ask)(dtype, next + j * v_rows->next_stride, SHORT ? width : tail ? tail : wide * W)
+#define KEY(first) FN(weigh_key)(dtype, every, first, rows, wide, tail, at, weight, row_step, visible, j, sum)
+    ptrdiff_t j = 0;
+    ASK;
+    KEY(every);
+    for (j = 1; j < keys; j++) {
+        at += stride, weight += key_step;
+        ASK;
+        KEY(false);
     }
+#undef ASK
+#undef KEY
     for (int r = 0; r < rows; r++)
         for (int i = 0; i < wide; i++) {
             REAL *to = out + r * width + c + i * W;
@@ -280,14 +306,16 @@ INLINE void FN(weigh_keys)(pe_dtype dtype, bool every, int rows, int wide, int t
 }
 
 INLINE void FN(weigh_rows)(pe_dtype dtype, int rows, const pe_few_rows *v_rows, bool ask, const REAL *weights,
-                           const uint64_t *visible, REAL *out) {
+                           int row_step, int key_step, const uint64_t *visible, REAL *out) {
     const ptrdiff_t width = v_rows->width;
     ptrdiff_t c = 0;
     uint64_t hidden = 0;
     for (int r = 0; r < rows; r++) hidden |= ~visible[r] << (64 - v_rows->n);
+#define WEIGH_IF(every, wide, tail)                                                                                   \
+    FN(weigh_keys)(dtype, every, rows, wide, tail, c, v_rows, ask, weights, row_step, key_step, visible, out)
 #define WEIGH(wide, tail)                                                                                             \
-    if (hidden) FN(weigh_keys)(dtype, false, rows, wide, tail, c, v_rows, ask, weights, visible, out);                \
-    else FN(weigh_keys)(dtype, true, rows, wide, tail, c, v_rows, ask, weights, visible, out)
+    if (hidden) WEIGH_IF(false, wide, tail);                                                                          \
+    else WEIGH_IF(true, wide, tail)
 #define EACH(wide)                                                                                                    \
     for (; c + wide * W <= width; c += wide * W) {                                                                    \
         WEIGH(wide, 0);                                                                                               \
@@ -304,6 +332,7 @@ INLINE void FN(weigh_rows)(pe_dtype dtype, int rows, const pe_few_rows *v_rows, 
     }
 #undef EACH
 #undef WEIGH
+#undef WEIGH_IF
 }
 
 /* Several heads, in the order of memory: sums of every head stay in L1. */
@@ -344,7 +373,7 @@ typedef void FN(weigh_beside_t)(const pe_few_rows *, const REAL *, const uint64_
         const bool once = SHORT && rows == 1;                                                                         \
         for (ptrdiff_t j = 0; once && ask && v_rows->next && j < v_rows->n; j++)                                      \
             FN(ask)(dtype, v_rows->next + j * v_rows->next_stride, v_rows->width);                                    \
-        FN(weigh_rows)(dtype, rows, v_rows, ask && !once, weights, visible, out);                                     \
+        FN(weigh_rows)(dtype, rows, v_rows, ask && !once, weights, LANES, 1, visible, out);                           \
     }                                                                                                                 \
     APART void FN(weigh_beside_##rows##_##dtype)(const pe_few_rows *v_rows, const REAL *weights,                      \
                                                  const uint64_t *visible, ptrdiff_t apart, REAL *out,                 \
@@ -379,78 +408,8 @@ static void FN(weigh_beside)(int rows, const pe_few_rows *v_rows, const void *we
     }
 }
 
-/* ---- all of a step where nothing comes between ---- */
-
 #if COLUMNS == 2
-/* W keys, or those that are left, against every row, while as many rows of next are asked for one by one. One query
- * takes key after key, so that its loads follow the order of memory: four at a time were a tenth slower. */
-INLINE void FN(dot_asking)(pe_dtype dtype, int rows, ptrdiff_t left, ptrdiff_t d, const char *k, ptrdiff_t k_stride,
-                           const char *next, ptrdiff_t next_stride, const REAL *q, REAL *scores) {
-    const int n = rows == 1 ? 1 : rows == 2 ? 4 : 2;
-    V part[4 * W];
-    for (int i = 0; i < W; i += n) {
-        const char *row[4];
-        for (int x = 0; x < n; x++) {
-            const ptrdiff_t at = i + x < left ? i + x : left - 1;
-            row[x] = k + at * k_stride;
-            if (next) FN(ask)(dtype, next + at * next_stride, d);
-        }
-        if (n == 1) FN(dot_key)(dtype, 1, true, d, row[0], q, part + i, 1);
-        else {
-            __asm__ volatile("" : "+r"(q)); /* read where it lies, not from copies that the compiler makes of it */
-            FN(dot_keys)(dtype, rows, n, true, d, row, q, part + i, W);
-        }
-    }
-    for (int r = 0; r < rows; r++) v(store)(scores + r * LANES, v(totals)(part + r * W));
-}
-
-INLINE void FN(attend_rows)(pe_dtype dtype, int rows, ptrdiff_t d, ptrdiff_t width, int step, const pe_few_rows *k,
-                            const pe_few_rows *v_rows, bool ask, const REAL *q, REAL *scores, REAL *reference,
-                            REAL *sum, REAL *out) {
-    static const uint64_t every[] = {~(uint64_t)0, ~(uint64_t)0, ~(uint64_t)0, ~(uint64_t)0};
-    const ptrdiff_t k_stride = k->stride, v_stride = v_rows->stride;
-    pe_few_rows values = {.dtype = dtype, .width = width, .stride = v_stride, .next_stride = k_stride};
-    for (ptrdiff_t j = 0; j < k->n; j += values.n) {
-        const char *key = k->at + j * k_stride, *value = v_rows->at + j * v_stride;
-        values.n = k->n - j < step ? k->n - j : step;
-        for (ptrdiff_t i = 0; i < values.n; i += W)
-            FN(dot_asking)(dtype, rows, values.n - i, d, key + i * k_stride, k_stride,
-                           ask ? value + i * v_stride : NULL, v_stride, q, scores + i);
-        for (int r = 0; r < rows; r++) {
-            REAL factor = 1, *to = out + r * width;
-            if (FN(softmax_row)((int)(values.n / W), scores + r * LANES, reference + r, sum + r, &factor))
-                for (ptrdiff_t c = 0; c < width; c++) to[c] *= factor;
-        }
-        values.at = value, values.next = key + values.n * k_stride;
-        FN(weigh_rows)(dtype, rows, &values, ask, scores, every, out);
-    }
-}
-
-typedef void FN(attend_t)(int, const pe_few_rows *, const pe_few_rows *, bool, const REAL *, REAL *, REAL *, REAL *,
-                          REAL *);
-#define ATTEND(rows, dtype)                                                                                           \
-    APART void FN(attend_##rows##_##dtype)(int step, const pe_few_rows *k, const pe_few_rows *v_rows, bool ask,       \
-                                           const REAL *q, REAL *scores, REAL *reference, REAL *sum, REAL *out) {      \
-        const ptrdiff_t d = k->width, width = v_rows->width;                                                          \
-        const bool common = d == COMMON && width == COMMON;                                                           \
-        if (common)                                                                                                   \
-            FN(attend_rows)(dtype, rows, COMMON, COMMON, step, k, v_rows, ask, q, scores, reference, sum, out);       \
-        else FN(attend_rows)(dtype, rows, d, width, step, k, v_rows, ask, q, scores, reference, sum, out);            \
-    }
-EACH_KIND(ATTEND)
-#undef ATTEND
-
-static void FN(attend)(int rows, int step, const pe_few_rows *k, const pe_few_rows *v_rows, const void *q, void *scores,
-                       void *reference, void *sum, void *out) {
-#define ATTEND(rows, dtype) [dtype][rows - 1] = FN(attend_##rows##_##dtype),
-    static FN(attend_t) *const attend[][MOST_ROWS] = {EACH_KIND(ATTEND)};
-#undef ATTEND
-    for (int r = 0, n; r < rows; r += n) {
-        n = rows - r < MOST_ROWS ? rows - r : MOST_ROWS;
-        attend[k->dtype][n - 1](step, k, v_rows, r == 0, (const REAL *)q + r * k->width, scores, (REAL *)reference + r,
-                                (REAL *)sum + r, (REAL *)out + r * v_rows->width);
-    }
-}
+#include "whole.inc.h"
 #endif
 
 #undef EACH_KIND

@@ -12,6 +12,7 @@
 #define PE_LANE_BYTES 256
 #define PE_TILE_KEYS 64 /* keys a step */
 #define PE_MAX_TOGETHER 8 /* key heads whose few queries share a tile */
+#define PE_MAX_WHOLE 16 /* queries that `attend` takes */
 #define PE_MERGED_ROWS 64 /* rows whose shares are found together */
 #define PE_STREAM_ROW 4032 /* with a line, a page */
 #define PE_WORD_TURNS 0x1p25 /* frequencies below which pe_turns has words */
@@ -206,8 +207,9 @@ typedef struct {
     /* out[r] += sum_j weights[r][j] * v[j] over the keys whose bit is set in visible[r]; at most 64 */
     void (*weigh)(int rows, const pe_few_rows *v, const void *weights, const uint64_t *visible, void *out);
     /* dots, softmax_rows and weigh in one, `step` keys at a time, where every key is visible and nothing is added to
-     * the scores; n and step fill whole vectors. Rows of V are asked for while those of K are read, and the K of the
-     * next step while V is. NULL where it was not measured: the three are called instead. */
+     * the scores; n, of any size, and step, at most 64, fill whole vectors; at most PE_MAX_WHOLE rows. Rows of V are
+     * asked for while those of K are read, and the K of the next step while V is. NULL where it was not measured: the
+     * three are called instead. */
     void (*attend)(int rows, int step, const pe_few_rows *k, const pe_few_rows *v, const void *q, void *scores,
                    void *reference, void *sum, void *out);
     /* dots and weigh for `rows` queries of each of several heads: scores[h][r][j], weights and visible too; q and out

@@ -7,6 +7,8 @@
 #include "rotation.h"
 
 #define KEYS PE_TILE_KEYS
+#define FEW 8 /* queries of a key head that decode.c takes; up to PE_MAX_WHOLE where one kernel takes whole steps: half
+               * as fast again as 16 lanes of a tile */
 #define TILE_STATE (288 << 10)  /* bytes of scratch that query tiles may take: four of 128 columns */
 #define TASKS_WANTED 32         /* fewer than this: keys are split into parts of at least PART_KEYS */
 #define PART_KEYS 512
@@ -40,13 +42,27 @@ static ptrdiff_t pieces(const pe_attention_job *job, ptrdiff_t n, ptrdiff_t limi
     return job->seconds < PE_SERIAL_SECONDS || fit > (double)limit ? limit : pe_most((ptrdiff_t)fit, 1);
 }
 
+/* Rows of different heads lie between those of one. */
+static bool is_beside(const pe_attention_params *p) {
+    const ptrdiff_t *k = p->k.stride + p->batch_ndim, *v = p->v.stride + p->batch_ndim; /* of heads, of rows */
+    return p->K > 1 && labs(k[0]) < labs(k[1]) && labs(v[0]) < labs(v[1]);
+}
+
 /* A cache in memory, with nothing added to scores and no keys that are hidden here and there. */
 static bool has_whole_steps(const pe_attention_job *job) {
     const pe_attention_params *p = job->p;
     const bool added = p->softcap > 0 || p->slope.data || p->rate.data || p->bias.data;
-    const bool chosen = p->s.data || p->mask.data || p->k_segments.data;
-    const bool plain = !job->prepare && !job->beside && !added && !chosen && p->D > 0 && p->V > 0;
-    return job->few && job->far && job->k->attend && plain;
+    const bool chosen = p->s.data || p->mask.data || p->k_segments.data || p->rotate;
+    return job->far && job->k->attend && !added && !chosen && p->D > 0 && p->V > 0;
+}
+
+void pe_plan_way(pe_attention_job *job) {
+    const pe_attention_params *p = job->p;
+    job->k_bytes = p->D * pe_itemsize(job->dtype);
+    job->v_bytes = p->V * pe_itemsize(job->dtype);
+    job->far = p->N * (job->k_bytes + job->v_bytes) > FAR_BYTES;
+    job->whole = job->rows <= PE_MAX_WHOLE && has_whole_steps(job) && (job->rows <= FEW || !is_beside(p));
+    job->few = p->stage == PE_RESULT && (job->rows <= FEW || job->whole);
 }
 
 /* keys a step of few queries against a long cache */
@@ -63,9 +79,8 @@ static ptrdiff_t far_keys(const pe_attention_job *job) {
 static void plan_heads(pe_attention_job *job) {
     const pe_attention_params *p = job->p;
     const int head = p->batch_ndim;
-    const ptrdiff_t *k = p->k.stride + head, *v = p->v.stride + head; /* of heads, of rows */
     const bool own = p->s.stride[head] || p->k_segments.stride[head] || p->k_clock.stride[head];
-    const bool beside = labs(k[0]) < labs(k[1]) && labs(v[0]) < labs(v[1]);
+    const bool beside = is_beside(p);
     ptrdiff_t together = 1;
     if (job->few && !own && job->far && beside) together = PE_MAX_TOGETHER;
     if (job->few && !own && !job->far && p->N < 2 * PART_KEYS)
@@ -76,7 +91,7 @@ static void plan_heads(pe_attention_job *job) {
     job->beside = job->far && job->together > 1 && job->k->across && !p->rotate;
     /* one query alone reads short caches as fast unasked, and those that L2 holds take half as long again */
     const ptrdiff_t bytes = job->all_heads * p->N * (job->k_bytes + job->v_bytes);
-    job->whole = has_whole_steps(job);
+    job->whole = job->whole && job->few && !job->beside;
     job->asks = job->far || (job->k->across && job->rows > 1 && bytes > ASKED_BYTES);
 }
 
@@ -91,9 +106,6 @@ static void plan_tiles(pe_attention_job *job) {
     job->prepare = p->rotate || (!job->few && (ordered || z != item));
     job->turn_rows = 0;
     if (p->rotate) job->turn_rows = (int)pe_most(1, pe_least(KEYS, ANGLE_BYTES / pe_most(pe_padded(&p->plan) * z, 1)));
-    job->k_bytes = p->D * item;
-    job->v_bytes = p->V * item;
-    job->far = p->N * (job->k_bytes + job->v_bytes) > FAR_BYTES;
     job->tile_keys = job->few && job->k->lanes < KEYS ? job->k->lanes : KEYS;
     job->seconds = seconds_of(job);
     plan_heads(job);

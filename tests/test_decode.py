@@ -90,19 +90,22 @@ def test_rows_that_begin_anywhere(isa, dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("width, values", [(64, 64), (64, 24), (100, 130), (12, 20)])
-@pytest.mark.parametrize("group, queries", [(1, 1), (2, 1), (1, 3), (4, 1), (7, 1)])
+@pytest.mark.parametrize("group, queries", [(1, 1), (2, 1), (1, 3), (4, 1), (7, 1), (13, 1), (4, 4), (17, 1)])
 def test_caches_in_memory(isa, dtype, width, values, group, queries):
-    """Caches that L2 is not trusted with, whole and but for their end, whose scores rise along them."""
+    """Caches that L2 is not trusted with, whole, to an end, in a window, whose scores rise along them."""
     keys = 600_000 // ((width + values) * dtype.itemsize) + 13
     used = keys - 70
     q, k = normal(dtype, group, queries, width), normal(dtype, 1, keys, width)
     v = normal(dtype, 1, keys, values)
     q[..., 0] = 2
-    k[..., 0] = np.linspace(-12, 12, keys) * width**0.5
+    k[..., 0] = np.linspace(-8, 8, keys) * width**0.5
     check(q, k, v)
     k[:, used:], v[:, used:] = 1e4, np.inf
     seen = np.arange(keys) <= used - queries + np.arange(queries)[:, None]
     check(q, k, v, seen, kv_lengths=used, causal=True)
+    early, window = keys // 2 + 0.5 * np.arange(queries), keys // 3         # positions between those of keys
+    seen = (np.arange(keys) <= early[:, None]) & (np.arange(keys) > early[:, None] - window)
+    check(q, k, v, seen, kv_lengths=used, causal=True, window=window, q_positions=early)
     one, two, three = (pe.attention(q, k, v, kv_lengths=used, causal=True, num_threads=n) for n in (1, 2, 3))
     assert one.tobytes() == two.tobytes() == three.tobytes()
 
