@@ -7,10 +7,13 @@ clock.
 
 from __future__ import annotations
 
+import os
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import repeat
+from pathlib import Path
 from statistics import median
 
 import numpy as np
@@ -54,17 +57,35 @@ class Lane:
         self.spent += time.perf_counter() - began
 
 
-def settle() -> None:
-    """Wait (50 ms at most) until worker threads left over from the sample before have stopped spinning.
-
-    Awake: a processor that has slept for a millisecond may be slow for several.
-    """
-    for _ in range(50):
-        spun, until = time.process_time() - time.thread_time(), time.perf_counter() + 1e-3
+def others_run() -> bool:
+    """Whether another thread of this process runs, or would if it had a processor."""
+    try:
+        threads = os.listdir("/proc/self/task")
+    except FileNotFoundError:  # not Linux: only what does run is seen
+        ran, until = time.process_time() - time.thread_time(), time.perf_counter() + 1e-3
         while time.perf_counter() < until:
             pass
-        if time.process_time() - time.thread_time() - spun < 2e-4:
-            return
+        return time.process_time() - time.thread_time() - ran > 2e-4
+    for thread in threads:
+        try:
+            state = Path(f"/proc/self/task/{thread}/stat").read_text().rpartition(")")[2].split()[0]
+        except (FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+            continue
+        if state == "R" and int(thread) != threading.get_native_id():
+            return True
+    return False
+
+
+def settle() -> None:
+    """Wait (half a second at most) until worker threads left over from the sample before sleep.
+
+    OpenBLAS's look for work for 27 ms after a product. The clock alone does not show them: beside other
+    programs they may get no processor for milliseconds, but then neither does a thread that shares it.
+    Awake: a processor that has slept for a millisecond may be slow for several.
+    """
+    until = time.perf_counter() + 0.5
+    while others_run() and time.perf_counter() < until:
+        pass
 
 
 def yard_rate(case: Case, yard: Yard, threads: int) -> float | None:

@@ -1,9 +1,11 @@
 """The benchmarks on tiny cases: they measure, refuse wrong answers, and write what the JSON promises."""
 
 import ctypes
+import hashlib
 import json
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -202,6 +204,18 @@ def test_a_measured_row_is_well_formed(yardstick):
     assert met["met"] and not missed["met"]
     assert report.verdict(met).startswith("  met") and report.verdict(missed).startswith("  BELOW")
     assert "not measured" in report.verdict(report.judge(case, [])[0])
+
+
+def test_a_sample_waits_for_threads_that_run():
+    # without the GIL
+    hashing = threading.Thread(target=hashlib.pbkdf2_hmac, args=("sha256", b"", b"", 300_000))
+    hashing.start()
+    seen = False
+    while hashing.is_alive() and not seen:
+        seen = measure.others_run()
+    measure.settle()
+    hashing.join()
+    assert seen and not measure.others_run()
 
 
 def test_command_line(tmp_path, yardstick):
