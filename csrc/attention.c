@@ -38,18 +38,18 @@ static char *take(cutter_t *c, ptrdiff_t bytes) {
 /* cuts the scratch of a task, and returns its size */
 static ptrdiff_t cut_scratch(const pe_attention_job *job, char *base, pe_attention_scratch *w, pe_query_tile *tiles) {
     const pe_attention_params *p = job->p;
-    const ptrdiff_t z = job->k->size, row = pe_most(pe_most(p->D, p->V), 1);
+    const ptrdiff_t z = job->k->size, step = job->k->step, row = pe_most(pe_most(p->D, p->V), 1);
     cutter_t cutter = {base, 0}, *at = &cutter;
     w->rows = take(at, KEYS * row * z);
     const bool gather = !job->few && (job->order->at || z != pe_itemsize(job->dtype));
     w->values = gather ? take(at, KEYS * p->V * z) : NULL;
     w->pairs = job->pairs ? take(at, KEYS / 2 * p->V * z) : NULL;
-    w->scores = take(at, KEYS * PE_LANE_BYTES);
+    w->scores = take(at, KEYS * step);
     w->near = take(at, KEYS * z);
     w->shown = p->stage == PE_RESULT ? NULL : take(at, KEYS * PE_LANE_BYTES);
     if (p->bias.data) {
         w->bias_rows = take(at, KEYS * PE_LANE_BYTES);
-        w->bias = take(at, KEYS * PE_LANE_BYTES);
+        w->bias = take(at, KEYS * step);
     }
     if (p->rotate) {
         w->cos = take(at, job->turn_rows * pe_padded(&p->plan) * z);
@@ -58,10 +58,10 @@ static ptrdiff_t cut_scratch(const pe_attention_job *job, char *base, pe_attenti
     const ptrdiff_t few_rows = job->rows * job->together;
     for (int i = 0; i < job->tiles; i++) {
         pe_query_tile *t = &tiles[i];
-        t->q = take(at, pe_most(p->D, 1) * (job->few ? few_rows * z : PE_LANE_BYTES));
+        t->q = take(at, pe_most(p->D, 1) * (job->few ? few_rows * z : step));
         t->reference = take(at, PE_LANE_BYTES);
         t->sum = take(at, PE_LANE_BYTES);
-        t->out = take(at, p->V * (job->few ? few_rows * z : PE_LANE_BYTES));
+        t->out = take(at, p->V * (job->few ? few_rows * z : step));
         t->factor = take(at, PE_LANE_BYTES);
         t->slope = take(at, (job->few ? few_rows : 1) * PE_LANE_BYTES);
         t->rate = take(at, (job->few ? few_rows : 1) * PE_LANE_BYTES);
@@ -213,7 +213,7 @@ static void attend_unit(const pe_attention_job *job, ptrdiff_t unit, task_t *at)
     else walk_keys(job, at, begin, end, end, false);
 
     for (int i = 0; i < at->n_tiles; i++)
-        if (at->tiles[i].fresh) memset(at->tiles[i].out, 0, (size_t)(p->V * PE_LANE_BYTES));
+        if (at->tiles[i].fresh) memset(at->tiles[i].out, 0, (size_t)(p->V * job->k->step));
     if (job->parts > 1) return;
     for (int i = 0; i < at->n_tiles; i++) {
         double unused[PE_MAX_LANES];

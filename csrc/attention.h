@@ -121,10 +121,10 @@ static inline void pe_set_real(const pe_real_kernels *k, char *reals, ptrdiff_t 
     else ((float *)reals)[i] = (float)x;
 }
 
-/* Of rows of lanes, the columns that hold no query in vectors that do are 0. */
+/* Of a tile's rows, the columns that hold no query in vectors that do are 0. */
 static inline void pe_clear_lanes(const pe_real_kernels *k, const pe_query_tile *tile, ptrdiff_t rows, char *lanes) {
     const ptrdiff_t from = tile->used * k->size, bytes = tile->vectors * k->width * k->size - from;
-    for (ptrdiff_t r = 0; bytes && r < rows; r++) memset(lanes + r * PE_LANE_BYTES + from, 0, (size_t)bytes);
+    for (ptrdiff_t r = 0; bytes && r < rows; r++) memset(lanes + r * k->step + from, 0, (size_t)bytes);
 }
 
 /* the key head that query heads of `head` read */

@@ -58,15 +58,15 @@ static void finish_scores(const pe_attention_job *job, const pe_query_tile *tile
     const pe_attention_params *p = job->p;
     const pe_real_kernels *k = job->k;
     const int vectors = pe_vectors(k, keys->n);
-    const ptrdiff_t begin = first * PE_LANE_BYTES;
+    const ptrdiff_t begin = first * k->step;
     char *scores = w->scores + begin;
     if (p->softcap > 0) k->cap(n, 0, vectors, job->unit * p->softcap, scores);
     for (int r = first; r < first + n; r++) { /* the keys are the lanes here */
         const ptrdiff_t at = r * PE_LANE_BYTES;
-        char *row = w->scores + at;
+        char *row = w->scores + r * k->step;
         if (p->slope.data) k->slide(1, 0, vectors, keys->s, &tile->t[r], NULL, NULL, tile->slope + at, row);
         if (p->rate.data) k->slide(1, 0, vectors, keys->clock, &tile->clock[r], NULL, NULL, tile->rate + at, row);
-        if (p->bias.data) pe_load_bias(job, tile, r, keys, w->bias + at);
+        if (p->bias.data) pe_load_bias(job, tile, r, keys, w->bias + r * k->step);
     }
     if (p->bias.data) {
         uint64_t all = ~(uint64_t)0;
@@ -103,7 +103,7 @@ static void attend(const pe_attention_job *job, ptrdiff_t b, pe_query_tile *tile
     const int rows = (int)job->rows, first = step->head * rows, n = step->heads * rows;
     const ptrdiff_t q_apart = rows * job->p->D * k->size, out_apart = rows * job->p->V * k->size;
     char *q = tile->q + step->head * q_apart, *out = tile->out + step->head * out_apart;
-    char *scores = w->scores + first * PE_LANE_BYTES;
+    char *scores = w->scores + first * k->step;
     char *reference = tile->reference + first * k->size, *sum = tile->sum + first * k->size;
     step->k.at = step->k_at, step->v.at = step->v_at;
     if (job->beside) k->dots_beside(rows, &step->k, q, q_apart, scores);
@@ -115,7 +115,7 @@ static void attend(const pe_attention_job *job, ptrdiff_t b, pe_query_tile *tile
             pe_prepare_keys(job, b, tile->head + step->head + h, all, v_at, keys, w);
         }
         ask_for(job, &step->k, v_at, step->v_stride);
-        k->dots(rows, &step->k, q + h * q_apart, scores + h * rows * PE_LANE_BYTES);
+        k->dots(rows, &step->k, q + h * q_apart, scores + h * rows * k->step);
     }
     finish_scores(job, tile, first, n, keys, w, see);
     k->softmax_rows(n, pe_vectors(k, keys->n), job->p->V, scores, reference, sum, out);
@@ -124,7 +124,7 @@ static void attend(const pe_attention_job *job, ptrdiff_t b, pe_query_tile *tile
         const char *next_k = step->k_at + h * step->k.apart + keys->n * step->k_stride;
         step->v.at = step->v_at + h * step->v.apart;
         ask_for(job, &step->v, job->prepare ? NULL : next_k, step->k_stride);
-        k->weigh(rows, &step->v, scores + h * rows * PE_LANE_BYTES, see->bits + first + h * rows, out + h * out_apart);
+        k->weigh(rows, &step->v, scores + h * rows * k->step, see->bits + first + h * rows, out + h * out_apart);
     }
 }
 

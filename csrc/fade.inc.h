@@ -16,7 +16,7 @@ static void FN(fade)(int n, int vectors, double t, const double *s, double rate,
 static void FN(scale_rows)(ptrdiff_t rows, int vectors, const double *factor, ptrdiff_t step, void *c) {
     for (ptrdiff_t r = 0; r < rows; r++) {
         const V size = v(set1)((REAL)factor[r * step]);
-        REAL *at = (REAL *)c + r * LANES;
+        REAL *at = (REAL *)c + r * STEP_REALS;
         for (int vector = 0; vector < vectors; vector++, at += W) v(store)(at, v(mul)(v(load)(at), size));
     }
 }

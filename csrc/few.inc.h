@@ -138,7 +138,8 @@ INLINE void FN(dot_block)(pe_dtype dtype, int rows, ptrdiff_t left, ptrdiff_t d,
     if (whole < d) total = v(add)(total, FN(dot_tail)(dtype, rows, keys, left, whole, d, k, k_stride, q));
     if (rows == 1) v(store)(scores, total); /* W keys */
     else v(store)(sum, total);
-    for (int r = 0; rows > 1 && r < rows; r++) memcpy(scores + r * LANES, sum + r * keys, (size_t)keys * sizeof(REAL));
+    for (int r = 0; rows > 1 && r < rows; r++)
+        memcpy(scores + r * STEP_REALS, sum + r * keys, (size_t)keys * sizeof(REAL));
 }
 
 /* Rows of 64 are so common that they have a loop without counting, a fifth faster; but not where one query reads a
@@ -173,7 +174,7 @@ INLINE void FN(dot_in_order)(pe_dtype dtype, int rows, const pe_few_rows *k, ptr
         }
         for (int h = 0; h < k->heads; h++)
             for (int r = 0; r < rows; r++)
-                v(store)(scores + h * apart + r * LANES + j, v(totals)(part + (h * rows + r) * W));
+                v(store)(scores + h * apart + r * STEP_REALS + j, v(totals)(part + (h * rows + r) * W));
     }
 }
 
@@ -197,7 +198,7 @@ static void FN(dots)(int rows, const pe_few_rows *k, const void *q, void *scores
 #undef DOT
     for (int r = 0, n; r < rows; r += n) {
         n = rows - r < MOST_ROWS ? rows - r : MOST_ROWS;
-        dot[k->dtype][n - 1](k, r == 0, (const REAL *)q + r * k->width, (REAL *)scores + r * LANES);
+        dot[k->dtype][n - 1](k, r == 0, (const REAL *)q + r * k->width, (REAL *)scores + r * STEP_REALS);
     }
 }
 
@@ -208,7 +209,7 @@ static void FN(dots_beside)(int rows, const pe_few_rows *k, const void *q, ptrdi
     for (int r = 0, n; r < rows; r += n) {
         n = rows - r < MOST_ROWS ? rows - r : MOST_ROWS;
         dot[k->dtype][n - 1](k, (const REAL *)q + r * k->width, q_apart / (ptrdiff_t)sizeof(REAL),
-                             (REAL *)scores + r * LANES, rows * LANES);
+                             (REAL *)scores + r * STEP_REALS, rows * STEP_REALS);
     }
 }
 
@@ -244,7 +245,8 @@ INLINE bool FN(softmax_row)(int n, REAL *score, REAL *reference, REAL *sum, REAL
 static void FN(softmax_rows)(int rows, int n, ptrdiff_t width, void *scores, void *reference, void *sum, void *out) {
     for (int r = 0; r < rows; r++) {
         REAL factor = 1, *to = (REAL *)out + r * width;
-        if (!FN(softmax_row)(n, (REAL *)scores + r * LANES, (REAL *)reference + r, (REAL *)sum + r, &factor)) continue;
+        REAL *row = (REAL *)scores + r * STEP_REALS;
+        if (!FN(softmax_row)(n, row, (REAL *)reference + r, (REAL *)sum + r, &factor)) continue;
         for (ptrdiff_t c = 0; c < width; c++) to[c] *= factor;
     }
 }
@@ -343,13 +345,13 @@ INLINE void FN(weigh_in_order)(pe_dtype dtype, int rows, const pe_few_rows *v_ro
     for (ptrdiff_t j = 0; j < v_rows->n; j++)
         for (int h = 0; h < v_rows->heads; h++) {
             const char *row = v_rows->at + j * v_rows->stride + h * v_rows->apart;
-            const REAL *weight = weights + h * apart * LANES + j;
+            const REAL *weight = weights + h * apart * STEP_REALS + j;
             REAL *sum = out + h * out_apart;
             bool every = true;
             V w[4];
             for (int r = 0; r < rows; r++) {
                 every = every && visible[h * apart + r] >> j & 1;
-                w[r] = v(set1)(weight[r * LANES]);
+                w[r] = v(set1)(weight[r * STEP_REALS]);
             }
             for (ptrdiff_t c = 0; c < width; c += W) {
                 const int tail = c + W <= width ? W : (int)(width - c);
@@ -373,7 +375,7 @@ typedef void FN(weigh_beside_t)(const pe_few_rows *, const REAL *, const uint64_
         const bool once = SHORT && rows == 1;                                                                         \
         for (ptrdiff_t j = 0; once && ask && v_rows->next && j < v_rows->n; j++)                                      \
             FN(ask)(dtype, v_rows->next + j * v_rows->next_stride, v_rows->width);                                    \
-        FN(weigh_rows)(dtype, rows, v_rows, ask && !once, weights, LANES, 1, visible, out);                           \
+        FN(weigh_rows)(dtype, rows, v_rows, ask && !once, weights, STEP_REALS, 1, visible, out);                           \
     }                                                                                                                 \
     APART void FN(weigh_beside_##rows##_##dtype)(const pe_few_rows *v_rows, const REAL *weights,                      \
                                                  const uint64_t *visible, ptrdiff_t apart, REAL *out,                 \
@@ -391,7 +393,7 @@ static void FN(weigh)(int rows, const pe_few_rows *v_rows, const void *weights, 
 #undef WEIGH
     for (int r = 0, n; r < rows; r += n) {
         n = rows - r < MOST_ROWS ? rows - r : MOST_ROWS;
-        weigh[v_rows->dtype][n - 1](v_rows, r == 0, (const REAL *)weights + r * LANES, visible + r,
+        weigh[v_rows->dtype][n - 1](v_rows, r == 0, (const REAL *)weights + r * STEP_REALS, visible + r,
                                     (REAL *)out + r * v_rows->width);
     }
 }
@@ -403,7 +405,7 @@ static void FN(weigh_beside)(int rows, const pe_few_rows *v_rows, const void *we
 #undef WEIGH
     for (int r = 0, n; r < rows; r += n) {
         n = rows - r < MOST_ROWS ? rows - r : MOST_ROWS;
-        weigh[v_rows->dtype][n - 1](v_rows, (const REAL *)weights + r * LANES, visible + r, rows,
+        weigh[v_rows->dtype][n - 1](v_rows, (const REAL *)weights + r * STEP_REALS, visible + r, rows,
                                     (REAL *)out + r * v_rows->width, out_apart / (ptrdiff_t)sizeof(REAL));
     }
 }

@@ -1,8 +1,9 @@
 /* The micro-kernels, their contracts in prose, and the one table through which they are called.
  *
  * A real is float for 16-bit and float32 values, double for float64. A tile holds `lanes` queries side by side
- * (64 floats or 32 doubles: 256 bytes) and one row per key or channel, so nothing is ever summed across a vector.
- * Rows of callers' memory may be unaligned; tiles and scratch are 64-byte aligned. Kernels trust what they get. */
+ * (64 floats or 32 doubles: 256 bytes) and one row per key or channel, `step` bytes from each other, so nothing is ever
+ * summed across a vector. Rows of callers' memory may be unaligned; tiles and scratch are 64-byte aligned. Kernels
+ * trust what they get. */
 #ifndef PE_KERNELS_H
 #define PE_KERNELS_H
 
@@ -117,6 +118,7 @@ typedef struct {
 typedef struct {
     ptrdiff_t size;  /* bytes of one real */
     int lanes;       /* of a tile */
+    ptrdiff_t step;  /* bytes from a row of a tile to the next */
     int width;       /* lanes of one vector */
     bool across;     /* few queries: which rows to ask for, see decode.c */
 
@@ -197,7 +199,7 @@ typedef struct {
     /* c = sum_i factor[i] * part[i], in index order, into part 0 */
     void (*add_parts)(ptrdiff_t parts, ptrdiff_t rows, int n, const void *factor, char *c, ptrdiff_t stride_bytes);
 
-    /* ---- few queries: rows of reals, one of `lanes` scores a query ---- */
+    /* ---- few queries: rows of reals, of scores a row of a tile a query ---- */
 
     /* scores[r][j] = q[r] . k[j], q (rows, d) */
     void (*dots)(int rows, const pe_few_rows *k, const void *q, void *scores);
@@ -218,7 +220,7 @@ typedef struct {
     void (*weigh_beside)(int rows, const pe_few_rows *v, const void *weights, const uint64_t *visible, void *out,
                          ptrdiff_t out_apart);
 
-    /* ---- retention: rows of `lanes` reals ---- */
+    /* ---- retention: rows of tiles ---- */
 
     /* row[j] *= factor * e^-(rate * (t - s[j])) for j < n, where no s exceeds t; 0 from there to the end of the
      * vectors, whatever stood in them. Gaps are formed in float64 and rounded once; s is read in whole vectors. */

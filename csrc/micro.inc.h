@@ -109,7 +109,8 @@ static void end_stream(void) { fence(); }
 #define REAL_KERNELS(T, REAL)                                                                                         \
     {                                                                                                                 \
         .size = sizeof(REAL), .lanes = PE_LANE_BYTES / (int)sizeof(REAL), .width = W_##T,                             \
-        .across = COLUMNS == 2, .load_row = load_row_##T, .store_row = store_row_##T,                                 \
+        .step = STEP_BYTES(REAL), .across = COLUMNS == 2,                                                             \
+        .load_row = load_row_##T, .store_row = store_row_##T,                                                         \
         .load_scaled = load_scaled_##T, .store_scaled = store_scaled_##T,                                             \
         .sincos_rows = sincos_rows_##T, .rotate = rotate_##T,                                                         \
         .bias = bias_##T, .shift_row = shift_row_##T, .even_row = even_row_##T, .transpose = transpose_##T,           \

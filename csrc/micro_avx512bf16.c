@@ -39,9 +39,9 @@ static bool pair_rows(ptrdiff_t rows, ptrdiff_t columns, const char *src, ptrdif
 static void pair_weights(ptrdiff_t rows, int first, int n, const float *weights, uint32_t *pairs) {
     for (ptrdiff_t r = 0; r < rows; r += 2)
         for (int vector = first; vector < first + n; vector++) {
-            const float *at = weights + r * LANES + vector * W;
-            const vec_f32 next = r + 1 < rows ? load_f32(at + LANES) : zero_f32();
-            store_pairs(pairs + r / 2 * LANES + vector * W, pair_f32(load_f32(at), next));
+            const float *at = weights + r * STEP_REALS + vector * W;
+            const vec_f32 next = r + 1 < rows ? load_f32(at + STEP_REALS) : zero_f32();
+            store_pairs(pairs + r / 2 * STEP_REALS + vector * W, pair_f32(load_f32(at), next));
         }
 }
 

@@ -110,13 +110,13 @@ static void plan_tiles(pe_attention_job *job) {
     job->seconds = seconds_of(job);
     plan_heads(job);
     const ptrdiff_t few_bytes = (job->rows * job->together * p->V * z + 63) / 64 * 64;
-    job->sums_bytes = 2 * PE_LANE_BYTES + (job->few ? few_bytes : p->V * PE_LANE_BYTES);
+    job->sums_bytes = 2 * PE_LANE_BYTES + (job->few ? few_bytes : p->V * job->k->step);
     if (job->few && job->far) job->tile_keys = (int)pe_least(job->tile_keys, far_keys(job));
     const ptrdiff_t query_tiles = (job->rows + job->k->lanes - 1) / job->k->lanes;
     job->tiles = 1;
     if (!job->few && (job->prepare || job->far))
         while (job->tiles < PE_MAX_TILES && job->all_heads * query_tiles >= 2 * job->tiles * TASKS_WANTED &&
-               2 * job->tiles * (p->D * PE_LANE_BYTES + job->sums_bytes) <= TILE_STATE)
+               2 * job->tiles * (p->D + p->V + 2) * PE_LANE_BYTES <= TILE_STATE)
             job->tiles *= 2;
     job->blocks = (query_tiles + job->tiles - 1) / job->tiles;
 }

@@ -104,7 +104,7 @@ static void add_bias(const pe_attention_job *job, const pe_query_tile *tile, con
     for (int lane = 0; lane < tile->used; lane++)
         pe_load_bias(job, tile, lane, keys, w->bias_rows + lane * PE_TILE_KEYS * k->size);
     pe_clear_lanes(k, tile, keys->n, w->bias);
-    k->transpose(tile->used, keys->n, 1, NULL, w->bias_rows, PE_TILE_KEYS, w->bias, k->lanes);
+    k->transpose(tile->used, keys->n, 1, NULL, w->bias_rows, PE_TILE_KEYS, w->bias, k->step / k->size);
     k->add_bias(keys->n, 0, tile->vectors, job->unit, w->bias, w->scores, see->bits);
     uint64_t all = ~(uint64_t)0;
     for (ptrdiff_t j = 0; j < keys->n; j++) all &= see->bits[j];
@@ -125,7 +125,7 @@ static void form_scores(const pe_attention_job *job, const pe_query_tile *tile, 
     const pe_real_kernels *k = job->k;
     const ptrdiff_t D = job->p->D, stride = keys->k_stride, keys_here = run.end - run.from;
     const char *rows = keys->k + run.from * stride;
-    char *scores = w->scores + run.from * PE_LANE_BYTES;
+    char *scores = w->scores + run.from * k->step;
     const int n = tile->vectors - run.first;
     if (!job->pairs) {
         k->multiply(keys_here, D, rows, stride, k->size, tile->q, scores, run.first, n, false);
@@ -141,13 +141,13 @@ static void add_values(const pe_attention_job *job, const pe_query_tile *tile, c
                        const pe_attention_scratch *w, bool add) {
     const pe_real_kernels *k = job->k;
     const ptrdiff_t V = job->p->V, row = V * (ptrdiff_t)sizeof(uint32_t), keys_here = run.end - run.from;
-    const char *weights = w->scores + run.from * PE_LANE_BYTES, *values = keys->v + run.from * keys->v_stride;
+    const char *weights = w->scores + run.from * k->step, *values = keys->v + run.from * keys->v_stride;
     const int n = tile->vectors - run.first;
     if (!job->pairs) {
         k->multiply(V, keys_here, values, k->size, keys->v_stride, weights, tile->out, run.first, n, add);
         return;
     }
-    char *pairs = w->scores + run.from / 2 * PE_LANE_BYTES; /* over weights that are pairs by now */
+    char *pairs = w->scores + run.from / 2 * k->step; /* over weights that are pairs by now */
     job->pairs->pair_weights(keys_here, run.first, n, (const float *)weights, (uint32_t *)pairs);
     job->pairs->multiply(V, (keys_here + 1) / 2, w->pairs + run.from / 2 * row, sizeof(uint32_t), row, pairs, tile->out,
                          run.first, n, add);
@@ -168,7 +168,7 @@ static void add_visible(const pe_attention_job *job, const pe_query_tile *tile, 
         values = w->values;
         stride = V * k->size;
     }
-    k->multiply_visible(V, keys_here, values, k->size, stride, w->scores + run.from * PE_LANE_BYTES, tile->out,
+    k->multiply_visible(V, keys_here, values, k->size, stride, w->scores + run.from * k->step, tile->out,
                         run.first, tile->vectors - run.first, see->bits + run.from, add);
 }
 
@@ -193,7 +193,7 @@ static int score_keys(const pe_attention_job *job, const pe_query_tile *tile, co
     for (int i = 0; see->partly && i < count; i++) {
         const run_t run = runs[i];
         k->hide(run.end - run.from, run.first, vectors - run.first, see->bits + run.from,
-                w->scores + run.from * PE_LANE_BYTES);
+                w->scores + run.from * k->step);
     }
     return count;
 }
@@ -212,7 +212,7 @@ void pe_attend_many(const pe_attention_job *job, pe_query_tile *tile, const pe_k
     tile->fresh = false;
     if (add && moved) k->rescale(p->V, moved, tile->factor, tile->out);
     if (!add && runs[0].first > 0) { /* otherwise the first run writes every vector */
-        memset(tile->out, 0, (size_t)(p->V * PE_LANE_BYTES));
+        memset(tile->out, 0, (size_t)(p->V * k->step));
         add = true;
     }
     for (int i = 0; i < count; i++, add = true) {
@@ -231,6 +231,6 @@ void pe_show_many(const pe_attention_job *job, ptrdiff_t b, pe_query_tile *tile,
     for (int i = 0; i < count; i++)
         for (ptrdiff_t j = runs[i].from; j < runs[i].end; j++)
             for (int lane = 0; lane < runs[i].first * k->width; lane++)
-                pe_set_real(k, w->scores + j * PE_LANE_BYTES, lane, weights ? 0 : -INFINITY);
+                pe_set_real(k, w->scores + j * k->step, lane, weights ? 0 : -INFINITY);
     pe_store_scores(job, b, tile, keys, w);
 }

@@ -64,8 +64,8 @@ static bool is_sorted(int n, const double *t) {
 }
 
 /* the pairs of a row of bfloat16 values, down a column of q */
-static void pair_query(ptrdiff_t pairs, const char *row, char *q) {
-    for (ptrdiff_t c = 0; c < pairs; c++) memcpy(q + c * PE_LANE_BYTES, row + 4 * c, 4);
+static void pair_query(ptrdiff_t pairs, const char *row, ptrdiff_t step, char *q) {
+    for (ptrdiff_t c = 0; c < pairs; c++) memcpy(q + c * step, row + 4 * c, 4);
 }
 
 /* Where each query stands: its position, and that on every axis of the rotation. */
@@ -155,18 +155,18 @@ static void set_columns(const pe_attention_job *job, ptrdiff_t b, pe_query_tile 
     pe_clear_lanes(k, tile, D, tile->q);
     const ptrdiff_t lead = job->pairs || p->rotate || tile->order ? 0 : row_lead(job, &p->q, first);
     if (lead) {
-        k->transpose(tile->used, D, factor, NULL, first, lead, tile->q, k->lanes);
+        k->transpose(tile->used, D, factor, NULL, first, lead, tile->q, k->step / k->size);
         return;
     }
     for (int lane = 0; lane < tile->used; lane++, walk_on(&at)) {
         const char *from = pe_element(p, &p->q, q, head_at(&at), query_at(&at));
-        if (job->pairs) pair_query(D / 2, from, tile->q + lane * k->size);
+        if (job->pairs) pair_query(D / 2, from, k->step, tile->q + lane * k->size);
         else k->load_row(job->dtype, D, from, w->rows + lane * row_bytes);
     }
     if (job->pairs)
         for (int lane = 0; lane < lanes_of(job, tile); lane++) pe_set_real(k, tile->scale, lane, factor);
     if (p->rotate) pe_turn_at(job, tile->used, position, w->rows, row_bytes, w->rows, w);
-    if (!job->pairs) k->transpose(tile->used, D, factor, NULL, w->rows, D, tile->q, k->lanes);
+    if (!job->pairs) k->transpose(tile->used, D, factor, NULL, w->rows, D, tile->q, k->step / k->size);
 }
 
 void pe_load_queries(const pe_attention_job *job, ptrdiff_t b, pe_query_tile *tile, const pe_attention_scratch *w) {
@@ -219,7 +219,8 @@ void pe_store_queries(const pe_attention_job *job, ptrdiff_t b, pe_query_tile *t
     char *first = (char *)pe_element(p, &p->out, out, head_at(&at), query_at(&at));
     const ptrdiff_t lead = job->few || tile->order ? 0 : row_lead(job, &p->out, first);
     char *to = lead ? first : w->rows;
-    if (!job->few) k->transpose(p->V, tile->used, 1, tile->factor, tile->out, k->lanes, to, lead ? lead : p->V);
+    const ptrdiff_t to_lead = lead ? lead : p->V;
+    if (!job->few) k->transpose(p->V, tile->used, 1, tile->factor, tile->out, k->step / k->size, to, to_lead);
     for (int lane = 0; lane < tile->used; lane++, walk_on(&at)) {
         const ptrdiff_t h = head_at(&at), m = query_at(&at);
         char *end = (char *)pe_element(p, &p->out, out, h, m);
@@ -237,7 +238,7 @@ void pe_store_scores(const pe_attention_job *job, ptrdiff_t b, const pe_query_ti
     const pe_real_kernels *k = job->k;
     const ptrdiff_t batch = pe_batch_offset(p, b, &p->shown), first = keys->first * pe_itemsize(job->dtype);
     const char *shares = p->stage == PE_WEIGHTS ? tile->scale : NULL;
-    k->transpose(keys->n, tile->used, 1, shares, w->scores, k->lanes, w->shown, PE_TILE_KEYS);
+    k->transpose(keys->n, tile->used, 1, shares, w->scores, k->step / k->size, w->shown, PE_TILE_KEYS);
     walk_t at = walk_from(job, tile);
     for (int lane = 0; lane < tile->used; lane++, walk_on(&at))
         k->store_row(job->dtype, keys->n, w->shown + lane * PE_TILE_KEYS * k->size,

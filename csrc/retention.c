@@ -62,9 +62,9 @@ static const char *of_head(const pe_retention_params *p, const pe_head_view *v, 
 
 static ptrdiff_t cut_scratch(const job_t *job, char *base, scratch_t *w) {
     const pe_retention_params *p = job->p;
-    const ptrdiff_t z = job->k->size, lanes = job->k->lanes;
-    const ptrdiff_t bytes[] = {p->D * PE_LANE_BYTES, p->D * PE_LANE_BYTES, lanes * PE_LANE_BYTES, ROWS * PE_LANE_BYTES,
-                               ROWS * PE_LANE_BYTES, ROWS * p->D * z, lanes * job->padded * z, lanes * job->padded * z};
+    const ptrdiff_t z = job->k->size, lanes = job->k->lanes, step = job->k->step;
+    const ptrdiff_t bytes[] = {p->D * step, p->D * step, lanes * step, ROWS * step, ROWS * step, ROWS * p->D * z,
+                               lanes * job->padded * z, lanes * job->padded * z};
     char **parts[] = {&w->state, &w->keys, &w->values, &w->scores, &w->out, &w->rows, &w->cos, &w->sin};
     ptrdiff_t used = 0;
     for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) {
@@ -130,18 +130,18 @@ static void load_chunk(const walk_t *walk, chunk_t *c) {
     const int nb = p->batch_ndim;
     find_times(walk, c);
     const char *keys = batch_at(p, walk->b, &p->k) + walk->kv * p->k.stride[nb];
-    if (c->n % k->width) memset(walk->w.keys, 0, (size_t)(p->D * PE_LANE_BYTES));
+    if (c->n % k->width) memset(walk->w.keys, 0, (size_t)(p->D * k->step));
     for (int j = 0; j < c->n; j += ROWS) {
         const int n = c->n - j < ROWS ? c->n - j : ROWS;
         load_rows(walk, c, keys, p->k.stride[nb + 1], j, n);
-        k->transpose(n, p->D, 1, NULL, walk->w.rows, p->D, walk->w.keys + j * k->size, k->lanes);
+        k->transpose(n, p->D, 1, NULL, walk->w.rows, p->D, walk->w.keys + j * k->size, k->step / k->size);
     }
     const char *values = batch_at(p, walk->b, &p->v) + walk->kv * p->v.stride[nb];
     values += walk->column * pe_itemsize(job->dtype);
     for (int j = 0; j < c->n; j++)
         load_row(job, walk->columns, values + (c->first + j) * p->v.stride[nb + 1], p->v.stride[nb + 1],
-                 walk->w.values + j * PE_LANE_BYTES);
-    c->finite = k->all_finite(c->n, walk->columns, walk->w.values, PE_LANE_BYTES);
+                 walk->w.values + j * k->step);
+    c->finite = k->all_finite(c->n, walk->columns, walk->w.values, k->step);
 }
 
 /* Rows `from` .. `from` + n - 1 of query head h. */
@@ -155,7 +155,7 @@ static void attend(const walk_t *walk, const chunk_t *c, ptrdiff_t h, int from, 
     load_rows(walk, c, batch_at(p, walk->b, &p->q) + h * p->q.stride[nb], p->q.stride[nb + 1], from, n);
     k->multiply(n, p->D, w->rows, row_bytes, k->size, w->keys, w->scores, 0, seen, false);
     for (int i = 0; i < n; i++)
-        k->fade(from + i + 1, seen, c->t[from + i], c->t, walk->rate, p->scale, w->scores + i * PE_LANE_BYTES);
+        k->fade(from + i + 1, seen, c->t[from + i], c->t, walk->rate, p->scale, w->scores + i * k->step);
     if (walk->has_state) {
         double share[ROWS];
         for (int i = 0; i < n; i++) share[i] = p->scale * exp(-walk->rate * (c->t[from + i] - walk->before));
@@ -164,16 +164,15 @@ static void attend(const walk_t *walk, const chunk_t *c, ptrdiff_t h, int from, 
     }
     /* A row is not multiplied by the zeros of its future where those would meet NaN or infinity. */
     if (c->finite)
-        k->multiply(n, from + n, w->scores, PE_LANE_BYTES, k->size, w->values, w->out, 0, walk->vectors,
-                    walk->has_state);
+        k->multiply(n, from + n, w->scores, k->step, k->size, w->values, w->out, 0, walk->vectors, walk->has_state);
     else
         for (int i = 0; i < n; i++)
-            k->multiply(1, from + i + 1, w->scores + i * PE_LANE_BYTES, PE_LANE_BYTES, k->size, w->values,
-                        w->out + i * PE_LANE_BYTES, 0, walk->vectors, walk->has_state);
+            k->multiply(1, from + i + 1, w->scores + i * k->step, k->step, k->size, w->values, w->out + i * k->step, 0,
+                        walk->vectors, walk->has_state);
     char *out = (char *)batch_at(p, walk->b, &p->out) + h * p->out.stride[nb];
     out += walk->column * pe_itemsize(job->dtype);
     for (int i = 0; i < n; i++)
-        k->store_row(job->dtype, walk->columns, w->out + i * PE_LANE_BYTES,
+        k->store_row(job->dtype, walk->columns, w->out + i * k->step,
                      out + (c->first + from + i) * p->out.stride[nb + 1]);
 }
 
@@ -187,7 +186,7 @@ static void remember(walk_t *walk, const chunk_t *c) {
     for (int j = 0; j < c->n; j++) share[j] = exp(-walk->rate * (now - c->t[j]));
     k->scale_rows(c->n, walk->vectors, share, 1, w->values);
     if (walk->has_state) k->scale_rows(p->D, walk->vectors, &kept, 0, w->state);
-    k->multiply(p->D, c->n, w->keys, PE_LANE_BYTES, k->size, w->values, w->state, 0, walk->vectors, walk->has_state);
+    k->multiply(p->D, c->n, w->keys, k->step, k->size, w->values, w->state, 0, walk->vectors, walk->has_state);
     walk->before = now;
     walk->has_state = true;
 }
@@ -243,11 +242,11 @@ static void retention_task(const void *context, ptrdiff_t task, void *scratch) {
         recall(&walk, from, to);
         return;
     }
-    if (!walk.has_state || walk.columns % k->width) memset(walk.w.state, 0, (size_t)(p->D * PE_LANE_BYTES));
-    if (walk.columns % k->width) memset(walk.w.values, 0, (size_t)k->lanes * PE_LANE_BYTES);
+    if (!walk.has_state || walk.columns % k->width) memset(walk.w.state, 0, (size_t)(p->D * k->step));
+    if (walk.columns % k->width) memset(walk.w.values, 0, (size_t)(k->lanes * k->step));
     for (ptrdiff_t d = 0; walk.has_state && d < p->D; d++)
         k->load_row(p->state.dtype, walk.columns, from + d * p->state.stride[nb + 1],
-                    walk.w.state + d * PE_LANE_BYTES);
+                    walk.w.state + d * k->step);
     for (ptrdiff_t first = 0; first < p->T && !pe_stopping(); first += k->lanes) {
         chunk_t chunk = {.first = first, .n = p->T - first < k->lanes ? (int)(p->T - first) : k->lanes};
         load_chunk(&walk, &chunk);
@@ -257,7 +256,7 @@ static void retention_task(const void *context, ptrdiff_t task, void *scratch) {
         if (p->next.data || first + k->lanes < p->T) remember(&walk, &chunk);
     }
     for (ptrdiff_t d = 0; to && d < p->D; d++)
-        k->store_row(p->next.dtype, walk.columns, walk.w.state + d * PE_LANE_BYTES, to + d * p->next.stride[nb + 1]);
+        k->store_row(p->next.dtype, walk.columns, walk.w.state + d * k->step, to + d * p->next.stride[nb + 1]);
 }
 
 pe_status pe_retention(const pe_retention_params *p) {

@@ -8,11 +8,11 @@ static void FN(multiply_visible)(ptrdiff_t rows, ptrdiff_t inner, const char *a,
                                  const uint64_t *visible, bool add) {
     for (ptrdiff_t r = 0; r < rows; r++)
         for (int vector = first; vector < first + n; vector++) {
-            REAL *out = (REAL *)c + r * LANES + vector * W;
+            REAL *out = (REAL *)c + r * STEP_REALS + vector * W;
             V sum = v(zero)();
             for (ptrdiff_t x = 0; x < inner; x++) {
                 V value = v(set1)(v(scalar)(a + r * row_stride + x * inner_stride));
-                V weight = v(load)((const REAL *)b + x * LANES + vector * W);
+                V weight = v(load)((const REAL *)b + x * STEP_REALS + vector * W);
                 sum = v(select)(v(from_bits)(visible[x] >> (vector * W)), v(fma)(value, weight, sum), sum);
             }
             /* the same sums as multiply: what is hidden changes no bit */
@@ -23,7 +23,7 @@ static void FN(multiply_visible)(ptrdiff_t rows, ptrdiff_t inner, const char *a,
 INLINE void FN(slide_as)(bool near, ptrdiff_t keys, const double *t, const double *s, const REAL *near_t,
                          const REAL *near_s, V slope, REAL *score) {
     const V here = near ? v(load)(near_t) : slope;
-    for (ptrdiff_t j = 0; j < keys; j++, score += LANES) {
+    for (ptrdiff_t j = 0; j < keys; j++, score += STEP_REALS) {
         const V gap = near ? v(sub)(here, v(set1)(near_s[j])) : v(difference)(t, set1_f64(s[j]));
         v(store)(score, v(fma)(slope, v(abs)(gap), v(load)(score)));
     }
@@ -46,8 +46,8 @@ static void FN(add_bias)(ptrdiff_t keys, int first, int n, double factor, const 
     const V lowest = v(set1)(-REAL_MAX), scale = v(set1)((REAL)factor);
     for (ptrdiff_t j = 0; j < keys; j++)
         for (int vector = first; vector < first + n; vector++) {
-            REAL *score = (REAL *)scores + j * LANES + vector * W;
-            const V b = v(load)((const REAL *)bias + j * LANES + vector * W), before = v(load)(score);
+            REAL *score = (REAL *)scores + j * STEP_REALS + vector * W;
+            const V b = v(load)((const REAL *)bias + j * STEP_REALS + vector * W), before = v(load)(score);
             visible[j] &= ~(v(to_bits)(v(gt)(lowest, b)) << (vector * W));
             v(store)(score, v(max)(v(min)(lowest, before), v(fma)(b, scale, before)));
         }
@@ -58,9 +58,9 @@ static void FN(add_bias)(ptrdiff_t keys, int first, int n, double factor, const 
 
 INLINE void FN(cap_scores)(int n, REAL *score, V most) {
     V x[AT_ONCE];
-    for (int i = 0; i < n; i++) x[i] = v(load)(score + i * LANES);
+    for (int i = 0; i < n; i++) x[i] = v(load)(score + i * STEP_REALS);
     v(tanh_many)(n, x);
-    for (int i = 0; i < n; i++) v(store)(score + i * LANES, v(mul)(most, x[i]));
+    for (int i = 0; i < n; i++) v(store)(score + i * STEP_REALS, v(mul)(most, x[i]));
 }
 
 static void FN(cap)(ptrdiff_t keys, int first, int n, double amount, void *scores) {
@@ -68,8 +68,8 @@ static void FN(cap)(ptrdiff_t keys, int first, int n, double amount, void *score
     for (int vector = first; vector < first + n; vector++) {
         REAL *score = (REAL *)scores + vector * W;
         ptrdiff_t j = 0;
-        for (; j + AT_ONCE <= keys; j += AT_ONCE) FN(cap_scores)(AT_ONCE, score + j * LANES, most);
-        for (; AT_ONCE > 1 && j < keys; j++) FN(cap_scores)(1, score + j * LANES, most);
+        for (; j + AT_ONCE <= keys; j += AT_ONCE) FN(cap_scores)(AT_ONCE, score + j * STEP_REALS, most);
+        for (; AT_ONCE > 1 && j < keys; j++) FN(cap_scores)(1, score + j * STEP_REALS, most);
     }
 }
 
@@ -92,7 +92,7 @@ static void FN(hide)(ptrdiff_t keys, int first, int n, const uint64_t *visible, 
     const V nothing = v(set1)(-(REAL)INFINITY);
     for (ptrdiff_t j = 0; j < keys; j++)
         for (int vector = first; vector < first + n; vector++) {
-            REAL *score = (REAL *)scores + j * LANES + vector * W;
+            REAL *score = (REAL *)scores + j * STEP_REALS + vector * W;
             v(store)(score, v(select)(v(from_bits)(visible[j] >> (vector * W)), v(load)(score), nothing));
         }
 }
@@ -121,10 +121,10 @@ static inline V FN(finite)(V reference) { return v(max)(v(set1)(-REAL_MAX), refe
 /* 2^(score - base) of n keys, in their places and added up */
 INLINE void FN(weigh_scores)(int n, REAL *score, V base, V *sum) {
     V weight[AT_ONCE];
-    for (int i = 0; i < n; i++) weight[i] = v(sub)(v(load)(score + i * LANES), base);
+    for (int i = 0; i < n; i++) weight[i] = v(sub)(v(load)(score + i * STEP_REALS), base);
     v(exp2_many)(n, weight);
     for (int i = 0; i < n; i++) {
-        v(store)(score + i * LANES, weight[i]);
+        v(store)(score + i * STEP_REALS, weight[i]);
         *sum = v(add)(*sum, weight[i]);
     }
 }
@@ -137,10 +137,10 @@ static uint64_t FN(softmax)(ptrdiff_t keys, int first, int n, void *scores, void
         V old = v(load)(ref), total = v(load)((REAL *)sum + vector * W);
         ptrdiff_t pair = 0; /* two chains: one alone waits for its own maximum */
         for (; pair + 2 <= keys; pair += 2) {
-            largest = v(max)(largest, v(load)(score + pair * LANES));
-            other = v(max)(other, v(load)(score + (pair + 1) * LANES));
+            largest = v(max)(largest, v(load)(score + pair * STEP_REALS));
+            other = v(max)(other, v(load)(score + (pair + 1) * STEP_REALS));
         }
-        if (pair < keys) largest = v(max)(largest, v(load)(score + pair * LANES));
+        if (pair < keys) largest = v(max)(largest, v(load)(score + pair * STEP_REALS));
         largest = v(max)(largest, other);
         const MASK grew = v(gt)(largest, v(add)(old, v(set1)(16)));
         if (v(to_bits)(grew)) {
@@ -155,8 +155,8 @@ static uint64_t FN(softmax)(ptrdiff_t keys, int first, int n, void *scores, void
         const V base = FN(finite)(old);
         V here = v(zero)();
         ptrdiff_t j = 0;
-        for (; j + AT_ONCE <= keys; j += AT_ONCE) FN(weigh_scores)(AT_ONCE, score + j * LANES, base, &here);
-        for (; AT_ONCE > 1 && j < keys; j++) FN(weigh_scores)(1, score + j * LANES, base, &here);
+        for (; j + AT_ONCE <= keys; j += AT_ONCE) FN(weigh_scores)(AT_ONCE, score + j * STEP_REALS, base, &here);
+        for (; AT_ONCE > 1 && j < keys; j++) FN(weigh_scores)(1, score + j * STEP_REALS, base, &here);
         v(store)((REAL *)sum + vector * W, v(add)(total, here));
     }
     return moved;
@@ -167,7 +167,7 @@ static void FN(rescale)(ptrdiff_t rows, uint64_t vectors, const void *factor, vo
         if (!(vectors >> vector & 1)) continue;
         const V f = v(load)((const REAL *)factor + vector * W);
         REAL *at = (REAL *)c + vector * W;
-        for (ptrdiff_t r = 0; r < rows; r++, at += LANES) v(store)(at, v(mul)(v(load)(at), f));
+        for (ptrdiff_t r = 0; r < rows; r++, at += STEP_REALS) v(store)(at, v(mul)(v(load)(at), f));
     }
 }
 
@@ -191,7 +191,7 @@ static void FN(merge)(ptrdiff_t parts, int n, char *reference, char *sum, ptrdif
 static void FN(add_parts)(ptrdiff_t parts, ptrdiff_t rows, int n, const void *factor, char *c, ptrdiff_t stride_bytes) {
     for (ptrdiff_t r = 0; r < rows; r++)
         for (int vector = 0; vector < n; vector++) {
-            const ptrdiff_t at = (r * LANES + vector * W) * (ptrdiff_t)sizeof(REAL);
+            const ptrdiff_t at = (r * STEP_REALS + vector * W) * (ptrdiff_t)sizeof(REAL);
             V total = v(zero)();
             for (ptrdiff_t i = 0; i < parts; i++) {
                 V share = v(load)((const REAL *)factor + i * LANES + vector * W);

@@ -45,6 +45,14 @@ static inline __m256i first_n_f64(int n) {
     static inline void pin_##T(vec_##T *a) { __asm__("" : "+x"(*a)); }                                                \
     static inline void keep_##T(vec_##T *a) { __asm__ volatile("" : "+x"(*a)); }
 
+/* sum += a * b, all in registers: left to itself gcc now and then keeps a sum of twelve in memory (67 % of peak) */
+static inline void fma_into_f32(vec_f32 *sum, vec_f32 a, vec_f32 b) {
+    __asm__("vfmadd231ps %2, %1, %0" : "+x"(*sum) : "x"(a), "x"(b));
+}
+static inline void fma_into_f64(vec_f64 *sum, vec_f64 a, vec_f64 b) {
+    __asm__("vfmadd231pd %2, %1, %0" : "+x"(*sum) : "x"(a), "x"(b));
+}
+
 VEC_COMMON(f32, ps, float)
 VEC_COMMON(f64, pd, double)
 

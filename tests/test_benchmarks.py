@@ -213,8 +213,8 @@ def test_a_sample_waits_for_threads_that_run():
     seen = False
     while hashing.is_alive() and not seen:
         seen = measure.others_run()
-    measure.settle()
     hashing.join()
+    measure.settle()  # Python's thread has ended, the system's not quite
     assert seen and not measure.others_run()
 
 
