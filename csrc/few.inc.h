@@ -375,7 +375,7 @@ typedef void FN(weigh_beside_t)(const pe_few_rows *, const REAL *, const uint64_
         const bool once = SHORT && rows == 1;                                                                         \
         for (ptrdiff_t j = 0; once && ask && v_rows->next && j < v_rows->n; j++)                                      \
             FN(ask)(dtype, v_rows->next + j * v_rows->next_stride, v_rows->width);                                    \
-        FN(weigh_rows)(dtype, rows, v_rows, ask && !once, weights, STEP_REALS, 1, visible, out);                           \
+        FN(weigh_rows)(dtype, rows, v_rows, ask && !once, weights, STEP_REALS, 1, visible, out);                      \
     }                                                                                                                 \
     APART void FN(weigh_beside_##rows##_##dtype)(const pe_few_rows *v_rows, const REAL *weights,                      \
                                                  const uint64_t *visible, ptrdiff_t apart, REAL *out,                 \
