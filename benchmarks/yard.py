@@ -41,16 +41,16 @@ def cache_folder() -> Path:
     return Path(tempfile.mkdtemp(prefix="turn-fade-slide-"))
 
 
-def build(folder: Path | None = None) -> Path:
-    """Compile `yard.c` with $CC (or cc) unless this source, compiler and flags were compiled before."""
+def build(folder: Path | None = None, source: Path = SOURCE) -> Path:
+    """Compile a C file with $CC (or cc) unless this text, compiler and flags were compiled before."""
     compiler = shlex.split(os.environ.get("CC") or "cc")
-    key = repr((SOURCE.read_bytes(), compiler, FLAGS, platform.machine())).encode()
-    library = (folder or cache_folder()) / f"yard-{hashlib.sha256(key).hexdigest()[:16]}.so"
+    key = repr((source.read_bytes(), compiler, FLAGS, platform.machine())).encode()
+    library = (folder or cache_folder()) / f"{source.stem}-{hashlib.sha256(key).hexdigest()[:16]}.so"
     if library.exists():
         return library
     part = library.with_suffix(f".{os.getpid()}")
     try:
-        subprocess.run([*compiler, *FLAGS, "-o", part, SOURCE], check=True, capture_output=True, text=True)
+        subprocess.run([*compiler, *FLAGS, "-o", part, source], check=True, capture_output=True, text=True)
     except OSError as error:
         raise NoCompiler(
             f"the benchmarks need a C compiler for their yardsticks, and {compiler[0]!r} does not run "
@@ -58,7 +58,7 @@ def build(folder: Path | None = None) -> Path:
         ) from None
     except subprocess.CalledProcessError as error:
         first = (error.stderr.strip().splitlines() or ["no message"])[0]
-        raise NoCompiler(f"{shlex.join(compiler)} could not compile {SOURCE.name}: {first}") from None
+        raise NoCompiler(f"{shlex.join(compiler)} could not compile {source.name}: {first}") from None
     part.replace(library)
     return library
 

@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 
 import pe
+from pe import _core
 
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT))  # behind everything else: an installed pe stays the one under test
 
-from benchmarks import __main__, calls, chart, measure, peers, report, table, with_onnx, yard  # noqa: E402
+from benchmarks import __main__, calls, chart, limits, measure, peers, report, table, with_onnx, yard  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -229,3 +230,35 @@ def test_command_line(tmp_path, yardstick):
     command = [*command[:3], "rotate"]
     wrong = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert wrong.returncode == 2 and "no op or section named rotate" in wrong.stderr
+
+
+@pytest.fixture
+def loops(yardstick):
+    """The loops whose instructions bound a kernel."""
+    if _core.config()["best_isa"] == "scalar":
+        pytest.skip("the loops are written for AVX2")
+    return limits.Loops()
+
+
+def test_the_loop_of_angles_makes_them(loops):
+    start = loops._room - loops._numbers.ctypes.data
+    words = loops._numbers[start : start + limits.ROOM].view(np.uint32)
+    reals = words.view(np.float32)
+    rng = np.random.default_rng(0)
+    position, frequency = rng.integers(0, 2**20, 16), rng.integers(0, 2**32, 32)
+    words[:16], words[16:48] = position, frequency
+    reals[48:64], reals[64:96] = position, rng.uniform(-1e-9, 1e-9, 32)
+    turns = position[:, None] * frequency % 2**32 * (2 * np.pi / 2**32)
+    expected = turns + position[:, None] * reals[64:96].astype(float)
+    loops.seconds("angles", 1)
+    made = reals[1024:2048].reshape(2, 16, 32)
+    np.testing.assert_allclose(made, [np.cos(expected), np.sin(expected)], atol=3e-7)
+
+
+def test_limits_print_a_line_for_every_loop(loops, monkeypatch, capsys):
+    monkeypatch.setattr(limits, "REPETITIONS", 2)
+    monkeypatch.setattr(limits, "GROUPS", limits.GROUPS[2:3])
+    assert limits.main() == 0
+    heading, *lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == len(limits.LOOPS) + 1 and "AVX2" in heading
+    assert all(float(line.split("  ")[-1].split()[0]) > 0 for line in lines)
