@@ -134,9 +134,9 @@ INLINE bool FN(bias_copied)(const pe_biased *b, pe_dtype dtype) {
     enum { LONG = 2560 };
     char memory[2 * LONG] __attribute__((aligned(LINE))), buffer[2 * LINE] __attribute__((aligned(LINE)));
     const double s = b->s[0], step = b->n > 1 ? b->s[1] - s : 1;
-    double last = b->down ? b->t[b->rows - 1] : b->t[0], first = b->t[0], near[W];
+    double last = b->down != 0 ? b->t[b->rows - 1] : b->t[0], first = b->t[0], near[W];
     int odd = !b->whole;
-    for (ptrdiff_t i = 0; !b->down && i < b->rows; i++) {
+    for (ptrdiff_t i = 0; b->down == 0 && i < b->rows; i++) {
         const double t = b->t[i], steps = (t - b->t[0]) / step;
         odd |= rint(steps) != steps;
         last = t > last ? t : last;
@@ -153,7 +153,7 @@ INLINE bool FN(bias_copied)(const pe_biased *b, pe_dtype dtype) {
     stream_t stream = stream_open(b->out, buffer);
     const char *from = memory + (ptrdiff_t)((last - b->t[0]) / step) * 2;
     for (ptrdiff_t i = 0; i < b->rows; i++, from -= faster) {
-        if (!b->down) from = memory + (ptrdiff_t)((last - b->t[i]) / step) * 2;
+        if (b->down == 0) from = memory + (ptrdiff_t)((last - b->t[i]) / step) * 2;
         char *out = b->out + i * b->out_step;
         if (b->stream) {
             stream_move(&stream, out);
