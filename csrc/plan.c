@@ -9,7 +9,7 @@
 #define KEYS PE_TILE_KEYS
 #define FEW 8 /* queries of a key head that decode.c takes; up to PE_MAX_WHOLE where one kernel takes whole steps: half
                * as fast again as 16 lanes of a tile */
-#define TILE_STATE (288 << 10)  /* bytes of scratch that query tiles may take: four of 128 columns */
+#define TILE_STATE (288 << 10)  /* bytes of lanes that query tiles may hold: four of 128 columns */
 #define TASKS_WANTED 32         /* fewer than this: keys are split into parts of at least PART_KEYS */
 #define PART_KEYS 512
 #define TASK_SECONDS 2e-5 /* units, and heads of few queries, of less work than this share a task ... */

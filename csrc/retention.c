@@ -25,7 +25,7 @@ typedef struct {
     ptrdiff_t padded;  /* reals in a row of cos */
 } job_t;
 
-/* rows of `lanes` reals, but for rows, cos and sin */
+/* rows of tiles, but for rows, cos and sin */
 typedef struct {
     char *state, *keys; /* (D, lanes): the state; the chunk's keys, transposed */
     char *values;       /* (chunk, lanes) */

@@ -89,6 +89,23 @@ def test_rows_that_begin_anywhere(isa, dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("group", [2, 3, 4, 13])
+def test_queries_of_one_vector_do_not_meet(isa, dtype, group):
+    """Scores of every other query rise along a cache in memory, the others fall; then one query is NaN."""
+    keys = 600_000 // (2 * 64 * dtype.itemsize) + 13
+    q, k, v = normal(dtype, group, 1, 64), normal(dtype, 1, keys, 64), normal(dtype, 1, keys, 64)
+    q[..., 0] = np.resize([2, -2], group)[:, None]
+    k[..., 0] = np.linspace(-64, 64, keys)
+    check(q, k, v)
+    finite = pe.attention(q, k, v)
+    q[1] = np.nan
+    out = pe.attention(q, k, v)
+    others = np.arange(group) != 1
+    assert np.isnan(out[1]).all()
+    assert out[others].tobytes() == finite[others].tobytes()
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("width, values", [(64, 64), (64, 24), (100, 130), (12, 20)])
 @pytest.mark.parametrize("group, queries", [(1, 1), (2, 1), (1, 3), (4, 1), (7, 1), (13, 1), (4, 4), (17, 1)])
 def test_caches_in_memory(isa, dtype, width, values, group, queries):
