@@ -25,7 +25,7 @@
  * below PE_WORD_TURNS): a word's lower 6 bits are clear, |rest| <= 2^-27 turns in radians. */
 typedef struct {
     int axes;
-    ptrdiff_t planes, padded, axis; /* axis: from one axis' frequencies to the next's */
+    ptrdiff_t padded, axis; /* axis: from one axis' frequencies to the next's */
     const double *high, *low;
     const uint32_t *word;
     const float *rest;
@@ -41,7 +41,7 @@ typedef struct {
  * NULL; in it `ahead` is 0. stream: out is past it too, rows of at most PE_STREAM_ROW bytes that follow one another.
  * heads: 2 where the same is done to other rows, x_apart and out_apart (whole lines) bytes from these, by turns where
  * that is faster: memory serves two streams sooner than one, and half as many angles come from L2. Only where angles
- * are given; else 0 or 1.
+ * are given or kept; else 0 or 1.
  * twice: each angle stands twice, once for either member of its pair; float16 pairs only (twice_each).
  * Half pairs of bfloat16, where pe_kernels.even_first says so: the angles of each run stand in the order pe_even_first,
  * in which values lie in registers.

@@ -12,7 +12,6 @@ static ptrdiff_t place_of(const pe_plan *plan, bool even_first, ptrdiff_t l) {
 
 bool pe_make_turns(const pe_plan *plan, bool inverse, bool even_first, pe_turns *turns) {
     turns->axes = plan->axes;
-    turns->planes = plan->planes;
     turns->padded = pe_padded(plan);
     turns->amplitude = inverse ? 1 / plan->amplitude : plan->amplitude;
     turns->sign = inverse ? -1 : 1;

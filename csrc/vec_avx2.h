@@ -287,7 +287,6 @@ static inline void stream_bfloats(void *p, vec_f32 a, vec_f32 b) {
 static inline void stream_bfloat_pairs(void *p, vec_f32 a, vec_f32 b) { stream_f32(p, bfloat_pairs(a, b)); }
 /* the upper half of a, then the lower half of b */
 static inline vec_f32 join_f32(vec_f32 a, vec_f32 b) { return _mm256_permute2f128_ps(a, b, 0x21); }
-static inline vec_f64 join_f64(vec_f64 a, vec_f64 b) { return _mm256_permute2f128_pd(a, b, 0x21); }
 /* values to come are asked for into L1 alone: 2 to 16 % faster than into L2, 8 KiB early, since L3 stays as it is */
 #define AHEAD_BYTES (3 << 10)
 #define AHEAD_HINT 0
