@@ -36,9 +36,9 @@ typedef struct {
 
 /* Rows at equal steps (in bytes) in memory, to be turned by their angles, which are rows of reals: 2 planes values
  * each, with `before` and `after` bytes on either side that are copied. Half pairs (l, l + w) in each of `blocks` runs
- * of 2w, else pairs (2l, 2l + 1). out may be x. Angles are read in whole vectors: PE_ANGLE_PAD reals may be read from
- * the last multiple of it on. Past the cache x is asked for `ahead` rows early, that of the next call at `next`, or
- * NULL; in it `ahead` is 0. stream: out is past it too, rows of at most PE_STREAM_ROW bytes that follow one another.
+ * of 2w, else pairs (2l, 2l + 1). out may be x. No angle is read but those of the planes, as rows may be a caller's.
+ * Past the cache x is asked for `ahead` rows early, that of the next call at `next`, or NULL; in it `ahead` is 0.
+ * stream: out is past it too, rows of at most PE_STREAM_ROW bytes that follow one another.
  * heads: 2 where the same is done to other rows, x_apart and out_apart (whole lines) bytes from these, by turns where
  * that is faster: memory serves two streams sooner than one, and half as many angles come from L2. Only where angles
  * are given or kept; else 0 or 1.
@@ -46,7 +46,7 @@ typedef struct {
  * Half pairs of bfloat16, where pe_kernels.even_first says so: the angles of each run stand in the order pe_even_first,
  * in which values lie in registers.
  * turns: angles are made on the way from positions `position_step` apart (sincos_rows), so that arithmetic and memory
- * are busy together; cos and sin are then scratch for PE_ANGLE_ROWS rows or, to keep them, for all. */
+ * are busy together; cos and sin are then scratch for PE_ANGLE_ROWS rows or, where they are kept, for all. */
 typedef struct {
     pe_dtype dtype;
     ptrdiff_t rows, planes, before, after, ahead;

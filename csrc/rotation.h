@@ -15,7 +15,7 @@ static inline pe_turns pe_turns_of(pe_turns turns, ptrdiff_t head) {
     return turns;
 }
 
-/* Reals that one row of cos (or of sin) takes: kernels read whole vectors of it. */
+/* Reals that one row of cos (or of sin) takes: kernels write whole vectors of it. */
 static inline ptrdiff_t pe_padded(const pe_plan *plan) {
     return (plan->planes + PE_ANGLE_PAD - 1) / PE_ANGLE_PAD * PE_ANGLE_PAD;
 }
