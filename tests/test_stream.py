@@ -67,6 +67,22 @@ def test_large_rotations_whose_rows_have_positions_of_their_own(dtype, width, pl
 
 
 @pytest.mark.parametrize("layout", ["interleaved", "half"])
+@pytest.mark.parametrize("width, rotary_dim", [(64, 64), (44, 36)])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_large_rotations_amid_other_numbers(dtype, width, rotary_dim, layout):
+    """Rows that do not follow one another, of heads whole lines apart; the first makes the angles."""
+    rows = LARGE // (3 * width * np.dtype(dtype).itemsize) // 64 * 64 + 64
+    x = values(rows, width, dtype)
+    room = np.full((3, rows, width + 7), 77, dtype)
+    out, turn = room[..., 3:-4], {"layout": layout, "rotary_dim": rotary_dim}
+    pe.apply_rope(x, positions=np.arange(rows), out=out, **turn)
+    assert (room[..., :3] == 77).all() and (room[..., -4:] == 77).all()
+    for part in slice(0, 30), slice(rows // 2, rows // 2 + 300), slice(rows - 30, rows):
+        small = pe.apply_rope(x[:, part], positions=np.arange(rows)[part], **turn)
+        assert out[:, part].tobytes() == small.tobytes()
+
+
+@pytest.mark.parametrize("layout", ["interleaved", "half"])
 @pytest.mark.parametrize("size", [1000, LARGE])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_what_is_not_finite_stays_in_its_plane(dtype, size, layout):
