@@ -6,7 +6,8 @@ A row of `python -m benchmarks` may stay below its yardstick because its kernel 
 multiply and add, or to copy. Each loop of `limits.c` does what such a kernel must do, with operands in the
 first cache and nothing else; its rate beside the yardstick, measured by turns in one process, is a ceiling
 for kernels of these instructions. Grouped queries need no loop: their multiply-adds alone take longer than
-reading does.
+reading does. A neighbour on the same core slows loads more than multiply-adds: on a shared machine the
+highest of several runs counts.
 """
 
 from __future__ import annotations
