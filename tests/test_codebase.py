@@ -225,8 +225,9 @@ def test_readme_commands_and_files_exist():
     for extra in re.findall(r"pip install \S*\.\[([\w,]+)\]", README):
         assert set(extra.split(",")) <= set(PROJECT["optional-dependencies"])
     for module in re.findall(r"python -m ([\w.]+)", README):
-        ours = ROOT / module.replace(".", "/") / "__main__.py"
-        assert ours.exists() or module in ("venv", "pip", "pytest", "timeit")
+        ours = ROOT / module.replace(".", "/")
+        runs = ours.with_suffix(".py").exists() or (ours / "__main__.py").exists()
+        assert runs or module in ("venv", "pip", "pytest", "timeit")
     for target in re.findall(r"\]\(([^)#:]+)\)|srcset=\"([^\":]+)\"|src=\"([^\":]+)\"", README):
         assert (ROOT / next(filter(None, target))).exists(), target
     for name in re.findall(r"`pe\.([a-z_]\w*)", README):
