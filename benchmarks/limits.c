@@ -1,5 +1,5 @@
 /* Loops that do the arithmetic of one kernel and nothing else: operands in the first cache, no ends of rows, no calls,
- * no misses. Their rate is what no kernel of the same instructions passes. Written for AVX2 (x86-64); a count is of
+ * no misses, as the compiler at hand makes them. Written for AVX2 (x86-64); a count is of
  * 256-bit instructions. `room` is 64 KiB of small numbers on a page. */
 #include <immintrin.h>
 #include <stdint.h>

@@ -1,13 +1,13 @@
-"""What the instructions of a kernel alone allow on AVX2, however well it is written.
+"""What loops with the instructions of a kernel, and nothing else, reach on AVX2.
 
     python -m benchmarks.limits
 
 A row of `python -m benchmarks` may stay below its yardstick because its kernel has more to do than to
 multiply and add, or to copy. Each loop of `limits.c` does what such a kernel must do, with operands in the
-first cache and nothing else; its rate beside the yardstick, measured by turns in one process, is a ceiling
-for kernels of these instructions. Grouped queries need no loop: their multiply-adds alone take longer than
-reading does. A neighbour on the same core slows loads more than multiply-adds: on a shared machine the
-highest of several runs counts.
+first cache and nothing else, beside the yardstick by turns in one process. It is what one compiler made of
+those instructions: a strong hint where the ceiling lies, no proof that nothing is faster. Grouped queries
+need no loop: their multiply-adds alone, at the peak, are a true ceiling. A neighbour on the same core slows
+loads more than multiply-adds: on a shared machine the highest of several runs counts.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ def loop_line(loop: Loop, loops: Loops, limits: yard.Yard) -> str:
         times.append(loops.seconds(loop.name, rounds))
     least = min(times) / loop.work
     if loop.unit == "pair":
-        return f"  {loop.what:50} {least * 1e9:.2f} ns a pair at least"
-    return f"  {loop.what:50} {100 / least / max(peaks):3.0f} % of FMA at most"
+        return f"  {loop.what:50} {least * 1e9:.2f} ns a pair"
+    return f"  {loop.what:50} {100 / least / max(peaks):3.0f} % of FMA"
 
 
 def group_line(group: Group, limits: yard.Yard) -> str:
@@ -117,7 +117,7 @@ def main() -> int:
     except yard.NoCompiler as error:
         print(f"benchmarks.limits: {error}", file=sys.stderr)
         return 2
-    print("what instructions alone allow, one thread, float32, AVX2; best of", REPETITIONS)
+    print("loops of instructions alone, one thread, float32, AVX2; best of", REPETITIONS)
     for loop in LOOPS:
         print(loop_line(loop, loops, limits), flush=True)
     for group in GROUPS:
