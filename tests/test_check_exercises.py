@@ -4,6 +4,7 @@ import inspect
 import os
 import subprocess
 import sys
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -72,7 +73,12 @@ def swap_two(y, order):
     ("nb1_ex1", lambda y, order: pe.attention(y[order], y[order], y[order]), "not the rows of y"),
     ("nb1_ex1", lambda y, order: y[order] + 2e-6, "not the rows of y"),
     ("nb1_ex1", lambda y, order: "y[order]", "something else"),
+    ("nb1_ex1", lambda y, order: y[order] + 1j, "something else"),
+    ("nb1_ex1", lambda y, order: np.ma.array(y[order], mask=True), "something else"),
+    ("nb1_ex1", lambda y, order: [[10**400] * 8] * len(y), "something else"),
     ("nb1_ex1", lambda y: y, "stopped with TypeError"),
+    ("nb1_ex1", lambda y, order: y[9], "`(\"nb1_ex1\", lambda y, order: y[9]"),
+    ("nb1_ex1", lambda y, order: next(iter(())), "with StopIteration."),
     ("nb1_ex1", lambda y, order: print(end=""), "end in return"),
     ("nb1_ex1", np.eye(5), "without brackets"),
     ("nb1_ex2", -5, "all of them forward"), ("nb1_ex2", 5, "h5 then h5 makes h10"),
@@ -81,6 +87,7 @@ def swap_two(y, order):
     ("nb1_ex2", 6, "makes h11"), ("nb1_ex2", "h7", "whole number"), ("nb1_ex2", 0.2, "whole number"),
     ("nb1_ex3", "A", "Look at D"), ("nb1_ex3", "D", "Look at A"), ("nb1_ex3", "ABD", "Look at B"),
     ("nb1_ex3", {"A", "C", "D"}, "Look at C"), ("nb1_ex3", "all", "A, B, C, D are wanted"),
+    ("nb1_ex3", {"A": True, "B": False, "C": False, "D": True}, "not a yes or no for each"),
     ("nb1_ex3", ["A", "E"], "A, B, C, D are wanted"), ("nb1_ex3", 2, "A, B, C, D are wanted"),
     ("nb1_ex5", True, "Do the two routes always meet"), ("nb1_ex5", "yes", "always meet"),
     ("nb1_ex5", False, "Show it"), ("nb1_ex5", "no", "Show it"), ("nb1_ex5", (0, 3), "both routes end at 9"),
@@ -96,7 +103,8 @@ def test_typical_mistakes_get_their_hint(capsys, name, answer, hint):
 @pytest.mark.parametrize(("name", "answer"), [
     ("nb1_ex1", lambda y, order: [y[i].tolist() for i in order]),
     ("nb1_ex1", lambda y, order: y[order] + 1e-7),
-    ("nb1_ex2", np.int64(7)), ("nb1_ex2", 7.0),
+    ("nb1_ex1", lambda y, order: (y[i] for i in order)),
+    ("nb1_ex2", np.int64(7)), ("nb1_ex2", 7.0), ("nb1_ex2", Fraction(7)), ("nb1_ex5", (Fraction(1, 2), 2)),
     ("nb1_ex3", {"D", "A"}), ("nb1_ex3", ["a", "d"]), ("nb1_ex3", "A, D"),
     ("nb1_ex4", lambda table: np.bool_(is_group(table))),
     ("nb1_ex5", [1, -1]), ("nb1_ex5", np.array([1.0, 1e-9])), ("nb1_ex5", (1e8, 1e-8)),
@@ -124,7 +132,10 @@ def is_group(table, *, closure=True, first=False, sides=True, inverses=True, bra
 @pytest.mark.parametrize(("answer", "hint"), [
     (lambda table: True, "entries that are no move"),
     (lambda table: False, "turns down the 12-hour clock"),
-    (lambda table: is_group(table, closure=False, inverses=False), "looks up an entry that is no move"),
+    (lambda table: is_group(table, closure=False, inverses=False), "4 and 4 make 8, but the moves"),
+    (lambda table: is_group(table, closure=False), "1 and 2 make 3, but the moves are 0 to 2"),
+    (lambda t: is_group(t, closure=False, brackets=False), "1 and 2 together make 3"),
+    (lambda table: is_group(table.T, sides=False), "i followed by j is always j"),
     (lambda t: is_group(t, closure=False, inverses=False, brackets=False), "entries that are no move"),
     (lambda table: is_group(table, sides=False), "i followed by j is always i"),
     (lambda table: is_group(table, inverses=False), "max(i, j)"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -34,9 +35,15 @@ TABLES = [
     (_HOURS[:5, None] + _HOURS[:5], False,
      "It accepts a table with entries that are no move: 4 + 4 = 8, but the moves are 0 to 4. Which rule is "
      "that?"),
+    (np.array([[0, 1, 2], [1, 0, 3], [2, 3, 0]]), False,
+     "It accepts three moves of which 1 and 2 together make 3, which is none of the three. The other rules "
+     "hold as far as the table goes, so that one has to be asked by itself."),
     (np.repeat(_HOURS[:3, None], 3, axis=1), False,
      "It accepts a world in which i followed by j is always i. A do-nothing move has to do nothing from the "
      "left and from the right: is there one?"),
+    (np.tile(_HOURS[:3], (3, 1)), False,
+     "It accepts a world in which i followed by j is always j. Every move does nothing there when it comes "
+     "first, and none when it comes second. What has to hold on which side?"),
     (np.maximum(_HOURS[:4, None], _HOURS[:4]), False,
      "It accepts max(i, j), where 0 does nothing and 3 leads nowhere but to 3. Which rule asks for a way "
      "back?"),
@@ -119,6 +126,8 @@ def nb1_ex3(answer: Any) -> str:
     answer : str or iterable of str
         Their letters: "AB", or {"A", "B"}.
     """
+    if isinstance(answer, dict):
+        raise Hint("Only the letters of those that are groups are wanted, not a yes or no for each.")
     try:
         letters = {letter.upper() for part in answer for letter in part if letter.isalpha()}
     except (TypeError, AttributeError):
@@ -133,7 +142,7 @@ def nb1_ex3(answer: Any) -> str:
 
 @exercise
 def nb1_ex4(answer: Any) -> str:
-    """Check a function that decides whether a table of moves is a group; it is tried on seven tables.
+    """Check a function that decides whether a table of moves is a group; it is tried on nine tables.
 
     Parameters
     ----------
@@ -146,8 +155,10 @@ def nb1_ex4(answer: Any) -> str:
             verdict = call(answer, table.copy())
         except Hint as stopped:
             if isinstance(stopped.__cause__, IndexError) and table.max() >= len(table):
-                raise Hint("Your function looks up an entry that is no move: 4 + 4 = 8, but the moves are 0 "
-                           "to 4. Try that rule first, and return at once.") from stopped
+                i, j = np.argwhere(table == table.max())[0]
+                raise Hint(f"Your function looks up an entry that is no move: {i} and {j} make "
+                           f"{table[i, j]}, but the moves are 0 to {len(table) - 1}. Try that rule first, and "
+                           "return at once.") from stopped
             raise
         if not isinstance(verdict, (bool, np.bool_)):
             raise Hint(f"True or False is wanted; your function gives {show(verdict)}.")
@@ -184,10 +195,13 @@ def nb1_ex5(answer: Any) -> str:
 
 
 def _floats(value: Any) -> NDArray[np.float64] | None:
-    """Return an array of numbers, or None where there is none to be made."""
+    """Return an array of real numbers, or None where there is none to be made."""
     try:
-        return np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
+        # A generator is no array yet; complex, masked and quoted numbers would lose what they are.
+        array = np.asanyarray(list(value) if isinstance(value, Iterator) else value)
+        real = array.dtype.kind in "biufO" and not np.ma.is_masked(array)
+        return np.asarray(array, dtype=np.float64) if real else None
+    except (TypeError, ValueError, OverflowError):
         return None
 
 

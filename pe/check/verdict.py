@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import numbers
 import reprlib
 import textwrap
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -40,7 +42,10 @@ def call(function: Any, *arguments: Any) -> Any:
     try:
         value = function(*arguments)
     except Exception as error:
-        raise Hint(f"Your function stopped with {type(error).__name__}: {error}.") from error
+        frames = traceback.extract_tb(error.__traceback__)[1:2]  # the reader's function, if entered
+        where = f" in the line `{frames[0].line}`" if frames and frames[0].line else ""
+        words = f"{type(error).__name__}: {error}".rstrip(" .:")
+        raise Hint(f"Your function stopped{where} with {words}.") from error
     if value is ...:
         raise Hint(BLANK)
     if value is None:
@@ -50,7 +55,7 @@ def call(function: Any, *arguments: Any) -> Any:
 
 def number(value: Any) -> float | None:
     """Return a real, finite number as a float, and None for anything else; True and False are no numbers."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
         return None
     try:
         real = float(value)
