@@ -20,12 +20,20 @@ from importlib import import_module as _import_module
 
 try:
     _import_module("._core", __name__)
+    _import_module(".ops", __name__)
 except ModuleNotFoundError as error:
     if error.name != "pe._core":
         raise
     raise ImportError(
         "pe has no compiled core here: this is the source tree, so build it in place with "
         '`pip install -e .`, or run Python from another folder to use an installed pe'
+    ) from None
+except AttributeError as error:
+    if getattr(error.obj, "__name__", None) != "pe._core":
+        raise
+    raise ImportError(
+        f"pe's compiled core is older than its Python files, it has no {error.name}: compile it again with "
+        "`pip install -e .`"
     ) from None
 
 from .ops import (

@@ -25,6 +25,10 @@ class Parser(argparse.ArgumentParser):
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command and return its exit status."""
+    if sys.stderr is None:  # closed by the caller (2>&-); print would take None for stdout
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")
+    if sys.stdout is None:
+        return _fail("standard output is closed")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a letter the terminal lacks becomes "?", no traceback

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import textwrap
 from collections import Counter
 from fractions import Fraction
@@ -15,6 +16,7 @@ from .llama2c import InputError
 
 WIDTH, HEIGHT = 17, 9
 ARROWS = "→↗↑↖←↙↓↘"
+ASCII = str.maketrans(ARROWS + "·", ">/^\\</v\\.")
 PORTRAITS = 2
 
 
@@ -37,6 +39,7 @@ def run(matrix: str, *, exact: bool, as_json: bool, out) -> None:
         There is no square finite matrix of numbers.
     """
     from .generators import classify
+    from .generators._matrix import as_generators
     from .generators.exact import is_rational
 
     X = _read_file(matrix) if matrix.endswith((".npy", ".json")) else parse(matrix)
@@ -46,7 +49,7 @@ def run(matrix: str, *, exact: bool, as_json: bool, out) -> None:
         if exact:
             answer = classify(X, method="exact")
         else:
-            answer = classify(X.astype(np.float64) if is_rational(X) else X)
+            answer = classify(as_generators(X)[0] if is_rational(X) else X)
     except (ValueError, TypeError, OverflowError) as error:
         raise InputError(str(error)) from None
     if as_json:
@@ -57,15 +60,21 @@ def run(matrix: str, *, exact: bool, as_json: bool, out) -> None:
     print(file=out)
     for line in textwrap.wrap(sentence(answer), 80):
         print(line, file=out)
+    letters = {} if _has_arrows(out) else ASCII
     for line in portraits(answer):
-        print(line, file=out)
+        print(line.translate(letters), file=out)
 
 
 def parse(text: str) -> np.ndarray:
-    """Read "0 1; 0 0" (also with commas; numbers like -0.1, 1e-3, 1/3) as an array of Fractions."""
-    if not text.strip():
+    """Read "0 1; 0 0" as an array of Fractions.
+
+    Commas, rows on lines of their own and Python's [[0, 1], [0, 0]] are understood as well, and numbers like
+    -0.1, 1e-3, 1/3.
+    """
+    text = re.sub(r"\]\s*,?\s*\[|;?[ \t]*\n\s*", ";", text.strip()).strip("[]; ")
+    if not text:
         raise InputError('the matrix is empty; expected rows between semicolons, as in "0 1; 0 0"')
-    rows = [row.replace(",", " ").split() for row in text.strip().strip(";").split(";")]
+    rows = [row.replace(",", " ").split() for row in text.split(";")]
     if len({len(row) for row in rows}) > 1:
         raise InputError(f"rows of {', '.join(str(len(row)) for row in rows)} numbers; expected equally many")
     entries = np.empty((len(rows), len(rows[0])), dtype=object)
@@ -77,6 +86,14 @@ def parse(text: str) -> np.ndarray:
                 raise InputError(f"{word!r} is not a number; rows go between semicolons, as in \"0 1; 0 0\""
                                  ) from None
     return entries
+
+
+def _has_arrows(out) -> bool:
+    try:
+        ARROWS.encode(getattr(out, "encoding", None) or "utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _read_file(name: str) -> np.ndarray:

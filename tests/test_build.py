@@ -75,3 +75,8 @@ def test_a_tree_without_a_core_says_what_to_do(tmp_path):
     last = process.stderr.splitlines()[-1]
     assert last.startswith("ImportError: ") and "pip install -e ." in last
     assert "During handling" not in process.stderr
+    (tmp_path / "pe" / "_core.py").write_text("positions_from_mask = clock = None")      # of another day
+    process = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    last = process.stderr.splitlines()[-1]
+    assert last.startswith("ImportError: pe's compiled core is older than its Python files")
+    assert "pip install -e ." in last and "During handling" not in process.stderr

@@ -5,6 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from pe import classify
 from pe.generators.exact import (
     as_fractions,
     at_matrix,
@@ -83,6 +84,8 @@ def test_every_kind_of_number_is_the_fraction_that_it_is():
         as_fractions([["a"]])
     with pytest.raises(ValueError, match="1.8e308"):
         as_fractions([[10**400]])
+    with pytest.raises(ValueError, match="not 0; scale it up"):  # was called nothing
+        classify([[Fraction(1, 10**400)]])
 
 
 def test_rationals_of_sympy():

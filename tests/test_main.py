@@ -75,6 +75,15 @@ def test_a_terminal_without_the_letters_gets_those_it_has(tmp_path):
     assert done.returncode == 0 and b"5.543  ####" in done.stdout and done.stderr == b""
 
 
+@pytest.mark.parametrize(("shell", "status", "said"), [
+    ("classify 0 >&-", 2, "pe: error: standard output is closed\n"), ("classify a 2>&-", 2, ""),
+    ("rope - <&-", 2, "pe: error: standard input is closed\n"),
+])
+def test_closed_streams_are_no_traceback(shell, status, said):
+    done = subprocess.run(f"'{sys.executable}' -m pe {shell}", shell=True, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (status, "", said)
+
+
 @pytest.mark.parametrize(("error", "status"), [(KeyboardInterrupt(), 130), (OSError("disk on fire"), 2)])
 def test_interruption_and_system_errors(error, status, capsys, monkeypatch):
     def stop(*args):

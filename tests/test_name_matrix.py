@@ -1,5 +1,6 @@
 """`python -m pe classify`: matrices in, names out."""
 
+import io
 import json
 from fractions import Fraction
 
@@ -9,7 +10,7 @@ from command_line import assert_refused, run_command
 
 from pe import classify
 from pe.generators import direct_sum, fade, nope, rope, slide, turn
-from pe.name_matrix import as_dictionary, parse, portraits, sentence
+from pe.name_matrix import as_dictionary, parse, portraits, run, sentence
 
 
 @pytest.mark.parametrize(("matrix", "words"), [
@@ -39,6 +40,14 @@ def test_json_is_the_classification(capsys):
     assert first["wavelength"] == pytest.approx(2 * np.pi) and first["half_life"] is None
 
 
+@pytest.mark.parametrize("text", [
+    "0 1; 0 0", "0,1;0,0;", "[[0, 1], [0, 0]]", "[[0 1]\n [0 0]]", "0 1\n0 0\n", " 0 1;\n 0 0 ",
+    "[0, 1; 0, 0]",
+])  # fmt: skip
+def test_a_matrix_as_python_numpy_and_a_file_write_it(text):
+    assert parse(text).tolist() == [[0, 1], [0, 0]]
+
+
 def test_files(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     np.save("x.npy", slide())
@@ -58,7 +67,9 @@ def test_exact_takes_decimals_as_fractions(capsys, tmp_path):
 @pytest.mark.parametrize(("matrix", "named"), [
     ("", "empty"), ("0 1; 0", "rows of 2, 1 numbers"), ("0 a; 0 0", "'a'"),
     ("0 1", "0 1 has shape (1, 2); expected one square matrix"),
-    ("1/0", "'1/0'"), ("inf 0; 0 0", "'inf'"), ("1e999", ""), ("no.npy", "no.npy: No such file"),
+    ("1/0", "'1/0'"), ("inf 0; 0 0", "'inf'"), ("1e999", "beyond 1.8e308; scale it down"),
+    ("1e-999", "below 4.9e-324 that are not 0; scale it up"), ("0 1;;0 0", "rows of 2, 0, 2"),
+    ("[]", "empty"), ("no.npy", "no.npy: No such file"),
     ("no.json", "no.json: No such file"),
 ])  # fmt: skip
 def test_bad_matrices_are_one_line_and_status_2(matrix, named, capsys, tmp_path, monkeypatch):
@@ -102,6 +113,14 @@ def test_a_portrait_points_where_the_flow_goes():
     assert set(grid[0]) == {"→"} and set(grid[4]) == {"·"} and set(grid[8]) == {"←"}
     grid = arrows(portraits(classify(-np.eye(2))))
     assert (grid[0][0], grid[0][16], grid[8][0], grid[8][16]) == ("↘", "↙", "↗", "↖")
+
+
+def test_a_terminal_without_arrows_gets_strokes():
+    out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    run("0 -1; 1 0", exact=False, as_json=False, out=out)
+    out.flush()
+    grid = arrows(["", *out.buffer.getvalue().decode("ascii").splitlines()[-10:]])
+    assert (grid[4][16], grid[0][8], grid[4][0], grid[8][8], grid[4][8]) == ("^", "<", "v", ">", ".")
 
 
 def test_larger_matrices_show_their_kinds():

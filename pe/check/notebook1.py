@@ -157,8 +157,8 @@ def nb1_ex4(answer: Any) -> str:
             if isinstance(stopped.__cause__, IndexError) and table.max() >= len(table):
                 i, j = np.argwhere(table == table.max())[0]
                 raise Hint(f"Your function looks up an entry that is no move: {i} and {j} make "
-                           f"{table[i, j]}, but the moves are 0 to {len(table) - 1}. Try that rule first, and "
-                           "return at once.") from stopped
+                           f"{table[i, j]}, but the moves are 0 to {len(table) - 1}. Try that rule first, "
+                           "and return at once.") from stopped
             raise
         if not isinstance(verdict, (bool, np.bool_)):
             raise Hint(f"True or False is wanted; your function gives {show(verdict)}.")

@@ -28,11 +28,13 @@ def as_generators(X, name: str = "X") -> tuple[np.ndarray, float]:
         raise TypeError(f"{name} is a masked array; a generator has every entry: pass {name}.filled(...)")
     if array.dtype.kind == "O":
         try:
-            array = np.asarray(np.frompyfunc(float, 1, 1)(array), dtype=np.float64)
+            entries, array = array, np.asarray(np.frompyfunc(float, 1, 1)(array), dtype=np.float64)
         except OverflowError:
             raise ValueError(f"{name} has entries beyond 1.8e308; scale it down") from None
         except (TypeError, ValueError) as error:
             raise TypeError(f"{name} has entries that are not real numbers ({error})") from None
+        if any(entry != 0 for entry in entries[array == 0] if not isinstance(entry, str)):
+            raise ValueError(f"{name} has entries below 4.9e-324 that are not 0; scale it up")
     if array.dtype.kind == "c":
         if np.any(array.imag):
             raise TypeError(

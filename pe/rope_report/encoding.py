@@ -68,6 +68,8 @@ def read(path: str, layer_type: str | None = None, layout: str | None = None, se
     OSError
         It cannot be read.
     """
+    if path == STDIN and sys.stdin is None:
+        raise InputError("standard input is closed")
     try:
         given = sys.stdin.buffer.read() if path == STDIN else Path(path).read_bytes()
         path = "standard input" if path == STDIN else path
