@@ -180,6 +180,8 @@ def test_other_texts_that_misled():
         pe.apply_rope(ones((2, 1)), positions=[0, 1])
     with pytest.raises(ValueError, match=r"expected \(5,\) or \(3, 5\), where any axis may be 1$"):
         pe.attention(q[0, 0], k[0, 0], v[0, 0], mask=ones((4, 5), bool))
+    with pytest.raises(ValueError, match="one call turns one array: queries and keys take a call each$"):
+        pe.Rope(8).apply(q, q)
     class Held:
         ndim = 0
         __repr__, __float__ = (lambda self: "held(0.5)"), (lambda self: 0.5)

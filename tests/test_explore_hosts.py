@@ -1,5 +1,7 @@
 """Where a figure lives: in a page whose address remembers it, run again and again, under a foreign model."""
 
+import io
+
 import pytest
 from chromium import ROOT
 
@@ -257,3 +259,22 @@ def test_the_module_serves_other_hosts(open_page):
     core = bundle("generator")
     assert module("generator").startswith(core), "both hosts carry the same bytes"
     assert host.script([explorer]).count(core) == 1
+
+
+def test_a_table_that_goes_on_has_a_shadow_there(open_page):
+    tables = ("table", ["one", "two", "three"], [["a cell of some length"] * 3]), ("table", ["a"], [["b"]])
+    page = open_page(host.page("Tables", tables))
+    page.set_viewport_size({"width": 390, "height": 600})
+    wide, narrow = page.locator(".wide").all()
+
+    def edges(table):
+        """Ink of the first and the last column of pixels, in a row without letters or lines."""
+        plt = pytest.importorskip("matplotlib.pyplot", reason="needs matplotlib: pip install -e '.[test]'")
+        pixels = plt.imread(io.BytesIO(table.screenshot()))[2, :, :3].mean(axis=-1)
+        return bool(pixels[0] < pixels.max() - 0.1), bool(pixels[-1] < pixels.max() - 0.1)
+
+    assert edges(wide) == (False, True) and edges(narrow) == (False, False)
+    wide.evaluate("table => { table.scrollLeft = 60 }")
+    assert edges(wide) == (True, True)
+    wide.evaluate("table => { table.scrollLeft = 9999 }")
+    assert edges(wide) == (True, False)

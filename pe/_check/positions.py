@@ -83,6 +83,8 @@ def _advice(name, of, shape, lead, tail):
 
     An index that merely fits, such as one that would give each head a position, is not what was meant.
     """
+    if name == "positions" and not tail and shape[:-1] == lead:
+        return "; one call turns one array: queries and keys take a call each"
     index = _on_rows(shape, lead)
     if index:
         return f"; {name}{index[:-1]}, :] fits" if tail else f"; {name}{index} fits"

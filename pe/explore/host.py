@@ -30,7 +30,13 @@ h2{font-size:18px;line-height:1.3;margin:36px 0 8px;font-weight:600}
 p{margin:8px 0;max-width:44em;white-space:pre-line} figure + p{margin-top:28px}
 .note{margin:14px 0;padding:8px 14px;max-width:calc(44em - 31px);background:var(--panel)}
 .note{border-left:3px solid var(--axis)} .notice{border-color:var(--turn)}
-.wide{overflow-x:auto;margin:12px 0} .wide:focus-visible{outline:2px solid var(--turn);outline-offset:2px}
+.wide{overflow-x:auto;margin:12px 0;background-repeat:no-repeat} /* a shadow where a table goes on */
+.wide{background-position:0,100%%,0,100%%;background-size:28px,28px,6px,6px}
+.wide{background-attachment:local,local,scroll,scroll}
+.wide{--away:var(--card) 50%%,transparent;--more:var(--axis),transparent}
+.wide{background-image:linear-gradient(90deg,var(--away)),linear-gradient(270deg,var(--away)),
+linear-gradient(90deg,var(--more)),linear-gradient(270deg,var(--more))}
+.wide:focus-visible{outline:2px solid var(--turn);outline-offset:2px}
 table{border-collapse:collapse;font:13px/1.4 %(mono)s;font-variant-numeric:tabular-nums}
 th,td{padding:5px 14px 5px 0;text-align:left;border-bottom:1px solid var(--grid);vertical-align:top}
 th,td{white-space:pre} td:last-child,th:last-child{padding-right:0}

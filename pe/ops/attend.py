@@ -61,6 +61,8 @@ def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, scale: float | None =
     sinks : float or array_like, shape (H,)
         One more logit in the softmax of each query head, with no value: it takes weight away, is neither
         scaled nor capped, and counts in lse. -inf is none. Merging parts over keys, give it to one of them.
+        The sinks of StreamingLLM are not these but its first keys, which a window leaves in sight: say
+        ``mask=(t - s < w) | (s < n)`` in place of window=.
     segments : array_like of int, shape (M,) with M = N, or a tuple of two, shapes (M,) and (N,)
         Let a query see only keys of equal number, as for texts packed into one row. Either may have as many
         axes as q (or k) without its last, each equal or 1: ids (B, T) go in as ``ids[:, None]``.
@@ -71,7 +73,8 @@ def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, scale: float | None =
     q_positions, k_positions : array_like, shape (M,) and (N,), or as many axes as q (or k) without its last
         Any finite numbers, for causality, window, slopes and rope alike. Default: keys at 0..N-1, queries at
         n-M..n-1, n being kv_lengths or N. A rope of several axes takes (..., M, n_axes) and (..., N, n_axes);
-        these feed the rope alone, and everything else uses the default.
+        these feed the rope alone, and everything else uses the default. -1 is a position like any other: rows
+        of a cache that hold no key yet are hidden by mask= or kv_lengths=.
     kv_lengths : int or array_like of int, the batch axes alone, such as (B,)
         How many keys of a padded cache are in use, 0 to N; the rest is never looked at.
     return_lse : bool, default False

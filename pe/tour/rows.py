@@ -40,6 +40,7 @@ def six_rows(say):
     say.table(["X", "eigenvalues", "row", "kinds"], [
         [_matrix(X), _eigenvalues(answer), answer.row, ", ".join(answer.kinds)]
         for X, answer in [(X, pe.classify(X)) for X in more]])
+    _why_no_more(say)
     say.notice("""rotation is the only row that does something, keeps all information and can never blow up.
         That is the corner RoPE sits in.""")
     say.careful("""eigenvalues alone do not name a row: nothing and the slide both have 0 only. What a change
@@ -48,6 +49,27 @@ def six_rows(say):
         undone, a fade too; "keeps all information" means that no direction shrinks towards nothing as the
         gap grows. And the six rows are the pure cases: mixtures and slides that also fade or turn exist as
         well.""")
+
+
+def _why_no_more(say):
+    """Take a generator of all three kinds apart, in a random basis, and put exp(uX) together again."""
+    say.text("""Why can there be no more? Jordan's theorem: in a suitable basis, over the complex numbers,
+        every X is made of blocks, each an eigenvalue -gamma + i theta and N, ones just above the diagonal.
+        These parts commute, so exp(uX) is the product of what each does alone:""")
+    say.table(["part", "exp(u part)", "name"], [
+        ["-gamma", "e^(-gamma u)", "fade"],
+        ["i theta", "cos(theta u) + i sin(theta u)", "turn"],
+        ["N", "1 + uN + u^2 N^2/2 + ..., which ends", "slide"]])
+    flat = [np.eye(4) * -0.1, np.kron(np.eye(2), pe.generators.turn(1.0)),
+            np.kron(pe.generators.slide(), np.eye(2))]
+    basis = np.random.default_rng(1).standard_normal((4, 4))
+    parts = [basis @ part @ np.linalg.inv(basis) for part in flat]
+    miss = np.abs(np.linalg.multi_dot([pe.transport(part, 3.0) for part in parts])
+                  - pe.transport(sum(parts), 3.0)).max()
+    (kind,) = pe.classify(sum(parts)).kinds
+    say.text(f"""A 4 x 4 matrix with all three, in a random basis ("{kind}"): at u = 3 the three moves, one
+        after the other, differ from exp(uX) by {miss:.1e} at most. A gamma below 0 is a fade run backwards:
+        explode.""")
 
 
 def _matrix(X):
