@@ -391,6 +391,6 @@ pe.explore.generator("turn", u=2.618)
 # - The clock can be carried into matrices, and there its hand may stop anywhere.
 #
 # The next question is the great one: if there is a matrix *A*(*u*) for *every* real *u*, changing without a
-# jump, with *A*(*u*) *A*(*v*) = *A*(*u* + *v*), what can it possibly do? The answer is three words, turn, fade
-# and slide, and what can be mixed of them (to explode is to fade backwards). The picture above showed them
-# all. In a terminal, `python -m pe tour` tells the rest of the story, and why there is no fourth word.
+# jump, with *A*(*u*) *A*(*v*) = *A*(*u* + *v*), what can it possibly do? The answer is three words, turn,
+# fade and slide, and what can be mixed of them (to explode is to fade backwards). The picture above showed
+# them all. In a terminal, `python -m pe tour` tells the rest, and why there is no fourth word.

@@ -22,6 +22,18 @@ def test_positions_off(shift):
     np.testing.assert_allclose(shown["cos, sin of plane 0"], [np.cos(shift), np.sin(shift)], atol=1e-12)
 
 
+@pytest.mark.parametrize("step", [1, 4, 8])
+def test_rows_that_a_loop_leaves_out(step):
+    """A kernel without its tail: what does not fill a vector, or the last row, stays as it was."""
+    def kernel(x, positions):
+        done = (x.shape[-2] - 1) // step * step
+        turned = pe.apply_rope(x[..., :done, :], positions=positions[:done])
+        return np.concatenate([turned, x[..., done:, :]], axis=-2)
+
+    shown = found(check_rope(kernel), "rows from 16 on of 17 come back unturned, those before them turn")
+    assert shown["row"] == 16 and shown["position"] == [16]
+
+
 def test_all_tokens_at_position_0():
     report = check_rope(lambda x, positions: foreign.halves(x, foreign.angles(0 * positions, 64)))
     found(report, "nothing turns: every row comes back as it was", is_rotation=True, layout=None)

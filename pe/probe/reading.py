@@ -194,12 +194,24 @@ def _first_mixed(maps, points):
             f"got at {', '.join(map(str, places.tolist()))}": maps[row][places, column]}
 
 
+def _left_out(phase):
+    """Return the first of the rows at the end that stand like row 0 while those before them turn, or None."""
+    first = int(np.flatnonzero(np.abs(phase - phase[0]).max(axis=1) >= SAME).max(initial=0)) + 1
+    steady = phase[0] * (phase[1] / phase[0]) ** np.arange(first)[:, None]
+    return first if 1 < first < len(phase) and np.abs(steady - phase[:first]).max() < SAME else None
+
+
 def read_speeds(report, points, phase, grid, names, expect):
     """Report frequencies, direction, origin and base; return (freqs, start) to compare with, or None."""
     speeds = speeds_of(points, phase)
     if speeds.bent is not None and grid is not None and len(grid) == 2:
         points, speeds = _other_grid(report, points, phase, grid, speeds)
     if speeds.bent is not None:
+        first = _left_out(phase) if grid is None and points.shape[1] == 1 else None
+        if first is not None:
+            report.blame(f"rows from {first} on of {len(points)} come back unturned, those before them turn: "
+                         "a loop over rows ends too early", row=first, position=points[first].tolist())
+            return None
         row = speeds.bent
         plane = int(speeds.residual[row].argmax())
         steady = np.exp(1j * (points[row] @ speeds.freqs[:, plane] + speeds.start[plane]))
