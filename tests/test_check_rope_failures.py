@@ -34,6 +34,17 @@ def test_rows_that_a_loop_leaves_out(step):
     assert shown["row"] == 16 and shown["position"] == [16]
 
 
+@pytest.mark.parametrize(("written", "lost"), [(16, 1), (8, 9)])
+def test_rows_that_nothing_writes(written, lost):
+    def kernel(x, positions):
+        out = np.zeros_like(x)
+        out[..., :written, :] = pe.apply_rope(x[..., :written, :], positions=positions[:written])
+        return out
+
+    shown = found(check_rope(kernel), f"rows come back as 0, {lost} of 17, the first is row {written}")
+    assert shown["row"] == written
+
+
 def test_all_tokens_at_position_0():
     report = check_rope(lambda x, positions: foreign.halves(x, foreign.angles(0 * positions, 64)))
     found(report, "nothing turns: every row comes back as it was", is_rotation=True, layout=None)

@@ -43,7 +43,12 @@ def read_rows(report, maps, points):
     size = float(np.abs(maps).max())
     report.is_relative = _read_relative(report, maps, points)
     if np.abs(maps - maps[0]).max() > 1e-7 * size:
-        return True
+        zeros = np.flatnonzero(~maps.any(axis=(-2, -1)))
+        if zeros.size:
+            row = int(zeros[0])
+            report.blame(f"rows come back as 0, {len(zeros)} of {len(maps)}, the first is row {row}: nothing "
+                         "is written there", row=row, position=points[row].tolist())
+        return not zeros.size
     unit = [1.0, *[0.0] * (maps.shape[-1] - 1)]
     shown = {"x": unit, "position": points[-1].tolist(), "got": maps[-1][:, 0]}
     if np.abs(maps[0] - np.eye(maps.shape[-1])).max() <= SAME:
