@@ -194,3 +194,19 @@ def test_bad_input():
 def test_reports_pickle():
     report = check_group_axioms([0], add)
     assert pickle.loads(pickle.dumps(report)) == report
+
+
+def test_a_table_that_is_not_closed_is_no_traceback():
+    table = np.add.outer(np.arange(3), np.arange(3))
+    report = check_group_axioms(range(3), table.item)           # item(4, 0) is an IndexError
+    assert not report.closure and report.witness["closure"] == (1, 2) and report.identity
+    with pytest.raises(ZeroDivisionError):                      # an error within the set stays one
+        check_group_axioms([0, 1], lambda a, b: a // b)
+
+
+def test_what_is_no_function_is_said():
+    with pytest.raises(TypeError, match="op is a table; expected a function: pass op.item"):
+        check_group_axioms(range(2), np.eye(2))
+    for name in ("f", "op_in", "op_out"):
+        with pytest.raises(TypeError, match=f"{name} is 3; expected a function"):
+            homomorphism_defect(**{"f": np.exp, "a": 1, "b": 2} | {name: 3})
