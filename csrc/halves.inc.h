@@ -18,6 +18,19 @@ INLINE void FN(turn_halves)(pe_dtype dtype, int n, const char *x, ptrdiff_t apar
     FN(put)(dtype, out + out_apart, second, n);
 }
 
+/* A vector of planes of two heads, `next` and `out_next` bytes apart: all is loaded before anything is stored, as in
+ * turn_beside. */
+INLINE void FN(turn_halves_beside)(const char *x, ptrdiff_t next, ptrdiff_t apart, const REAL *cos, const REAL *sin,
+                                   char *out, ptrdiff_t out_next) {
+    V first[2], second[2];
+    for (int h = 0; h < 2; h++)
+        FN(turned_halves)(REAL_DTYPE, W, x + h * next, apart, cos, sin, &first[h], &second[h]);
+    for (int h = 0; h < 2; h++) {
+        FN(put)(REAL_DTYPE, out + h * out_next, first[h], W);
+        FN(put)(REAL_DTYPE, out + h * out_next + apart, second[h], W);
+    }
+}
+
 #if REAL_IS_FLOAT && W_f32 > 1
 /* The same of n <= 2 W planes of bfloat16. In registers even and odd ones lie apart, as their angles do: those of the
  * second vector are `other` after those of the first. */
@@ -69,10 +82,11 @@ static void even_first(ptrdiff_t w, const float *from, float *to) {
 }
 #endif
 
-INLINE void FN(half_rows)(const pe_turned *t, pe_dtype dtype) {
+INLINE void FN(half_rows)(const pe_turned *t, pe_dtype dtype, int heads) {
     const ptrdiff_t z = pe_itemsize(dtype), planes = t->planes, rows = t->rows, ahead = t->ahead;
     const ptrdiff_t x_step = t->x_step, out_step = t->out_step, angle_step = t->angle_step; /* stores may not alter */
     const ptrdiff_t w = t->blocks == 1 ? planes : planes / t->blocks, whole = w / W * W; /* a division costs a row */
+    const ptrdiff_t next = heads == 2 ? t->x_apart : 0, out_next = heads == 2 ? t->out_apart : 0;
     const char *x_row = t->x + t->before, *cos_row = t->cos, *sin_row = t->sin;
     char *out_row = t->out + t->before;
     for (ptrdiff_t row = 0; row < rows; row++) {
@@ -88,6 +102,11 @@ INLINE void FN(half_rows)(const pe_turned *t, pe_dtype dtype) {
                 continue;
             }
 #endif
+            for (; heads == 2 && l < whole; l += W)
+                FN(turn_halves_beside)(x + l * z, next, w * z, cos + l, sin + l, out + l * z, out_next);
+            if (heads == 2 && l < w)
+                FN(turn_halves)(dtype, (int)(w % W), x + l * z + next, w * z, cos + l, sin + l,
+                                out + l * z + out_next, w * z);
             for (; l < whole; l += W)
                 FN(turn_halves)(dtype, W, x + l * z, w * z, cos + l, sin + l, out + l * z, w * z);
             if (l < w)
@@ -110,7 +129,7 @@ INLINE void FN(stream_half_rows)(const pe_turned *t, pe_dtype dtype) {
         one.cos = t->cos + angle, one.sin = t->sin + angle;
         one.out = stream_place(&stream);
         if (t->before) memcpy(one.out, one.x, (size_t)t->before);
-        FN(half_rows)(&one, dtype);
+        FN(half_rows)(&one, dtype, 1);
         if (t->after) memcpy(one.out + bytes - t->after, one.x + bytes - t->after, (size_t)t->after);
         stream_row(&stream, bytes);
         one.x += t->x_step;

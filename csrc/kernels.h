@@ -39,9 +39,9 @@ typedef struct {
  * of 2w, else pairs (2l, 2l + 1). out may be x. No angle is read but those of the planes, as rows may be a caller's.
  * Past the cache x is asked for `ahead` rows early, that of the next call at `next`, or NULL; in it `ahead` is 0.
  * stream: out is past it too, rows of at most PE_STREAM_ROW bytes that follow one another.
- * heads: 2 where the same is done to other rows, x_apart and out_apart (whole lines) bytes from these, by turns where
- * that is faster: memory serves two streams sooner than one, and half as many angles come from L2. Only where angles
- * are given or kept; else 0 or 1.
+ * heads: 2 where the same is done to other rows, x_apart and out_apart bytes from these (past the cache whole lines),
+ * where that is faster: in the cache side by side, so that angles are loaded once; past it by turns, as memory serves
+ * two streams sooner than one. Only where angles are given or kept; else 0 or 1.
  * twice: each angle stands twice, once for either member of its pair; float16 pairs only (twice_each).
  * Half pairs of bfloat16, where pe_kernels.even_first says so: the angles of each run stand in the order pe_even_first,
  * in which values lie in registers.

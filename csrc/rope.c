@@ -220,30 +220,38 @@ static void rope_task(const void *context, ptrdiff_t task, void *scratch) {
         pe_active->twice_each(unused / job->k->size, (const float *)(cos + unused), (float *)cos);
         pe_active->twice_each(unused / job->k->size, (const float *)(sin + unused), (float *)sin);
     }
-    for (ptrdiff_t i = 0; i < outer->n; i += rows.heads) {
-        rows.heads = 1;
-        if (job->stream && pe_active->whole_lines && !swap && !job->own && i + 1 < outer->n) {
+    const bool beside = !job->far && item == job->k->size;
+    const bool by_two = !swap && (job->stream ? pe_active->whole_lines && !job->own : beside);
+    for (ptrdiff_t i = 0, heads; i < outer->n; i += heads) {
+        heads = 1;
+        if (by_two && i + 1 < outer->n) {
             rows.x_apart = outer->x[i + 1] - outer->x[i], rows.out_apart = outer->out[i + 1] - outer->out[i];
-            if (rows.out_apart % 64 == 0) rows.heads = 2;
+            if (!job->stream || rows.out_apart % 64 == 0) heads = 2;
         }
         if (woven) rows.turns = i ? NULL : &turns;
-        for (ptrdiff_t j = 0; j < inner->n; j += rows.rows) {
+        for (ptrdiff_t j = 0, taken; j < inner->n; j += taken) {
             const ptrdiff_t angle = job->own ? 0 : (swap ? i : j) * job->angle_step;
-            rows.rows = inner->even[j] < inner->n - j ? inner->even[j] : inner->n - j;
+            taken = inner->even[j] < inner->n - j ? inner->even[j] : inner->n - j;
             if (job->own) {
-                const ptrdiff_t most = same_head(job, &places, j, j + rows.rows);
-                if (most < rows.rows) rows.rows = most;
+                const ptrdiff_t most = same_head(job, &places, j, j + taken);
+                if (most < taken) taken = most;
             }
             if (rows.turns) {
                 turns = turns_at(job, &places, j);
                 rows.position = places.position + j * plan->axes;
             }
-            rows.x_step = rows.rows > 1 ? inner->x[j + 1] - inner->x[j] : 0;
-            rows.out_step = rows.rows > 1 ? inner->out[j + 1] - inner->out[j] : 0;
+            rows.heads = (int)heads, rows.rows = taken;
+            rows.x_step = taken > 1 ? inner->x[j + 1] - inner->x[j] : 0;
+            rows.out_step = taken > 1 ? inner->out[j + 1] - inner->out[j] : 0;
+            if (beside && swap && taken > 1) { /* rows by the same angles are as good as heads */
+                taken -= taken % 2, rows.heads = 2, rows.rows = taken / 2;
+                rows.x_apart = rows.x_step, rows.out_apart = rows.out_step;
+                rows.x_step *= 2, rows.out_step *= 2;
+            }
             rows.x = p->x.data + outer->x[i] + inner->x[j];
             rows.out = p->out.data + outer->out[i] + inner->out[j];
             rows.cos = cos + angle, rows.sin = sin + angle;
-            const ptrdiff_t in = j + rows.rows < inner->n ? i : i + rows.heads, jn = in == i ? j + rows.rows : 0;
+            const ptrdiff_t in = j + taken < inner->n ? i : i + heads, jn = in == i ? j + taken : 0;
             rows.next = in < outer->n ? p->x.data + outer->x[in] + inner->x[jn] : NULL;
             rows.stream = job->stream && rows.out_step == job->row_bytes;
             job->k->rotate(&rows);
