@@ -32,6 +32,7 @@ typedef struct {
     const double *rate; /* (axes, padded) of every head, or NULL: planes grow by 2^(sum_a rate[a] * position[a]) */
     double amplitude, sign; /* sign -1 turns back */
     double highest;         /* of |high| */
+    void *memory;           /* where all of them lie */
 } pe_turns;
 
 /* Rows at equal steps (in bytes) in memory, to be turned by their angles, which are rows of reals: 2 planes values

@@ -276,6 +276,6 @@ pe_status pe_retention(const pe_retention_params *p) {
     scratch_t w;
     const pe_status status = pe_run(states * job.blocks, (size_t)cut_scratch(&job, NULL, &w), seconds, retention_task,
                                     &job, p->num_threads);
-    free((void *)job.turns.high);
+    free(job.turns.memory);
     return status;
 }

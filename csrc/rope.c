@@ -51,6 +51,11 @@ static void add_axis(axes_t *a, int axis, ptrdiff_t size) {
 
 /* byte offsets in an operand of rows first .. first + n - 1 of these axes */
 static void offsets(const axes_t *a, ptrdiff_t first, ptrdiff_t n, const ptrdiff_t *stride, ptrdiff_t *at) {
+    if (a->n <= 1) { /* as most are: a small call has no time to divide */
+        const ptrdiff_t step = a->n ? stride[*a->axis] : 0;
+        for (ptrdiff_t i = 0; i < n; i++) at[i] = (first + i) * step;
+        return;
+    }
     ptrdiff_t index[PE_MAX_AXES], here = 0;
     const int last = a->n - 1;
     for (int i = last; i >= 0; i--) {
@@ -59,8 +64,8 @@ static void offsets(const axes_t *a, ptrdiff_t first, ptrdiff_t n, const ptrdiff
         here += index[i] * stride[a->axis[i]];
     }
     for (ptrdiff_t row = 0; row < n;) { /* a run of the last axis at a time, and then like an odometer */
-        const ptrdiff_t size = last < 0 ? 1 : a->size[last], step = last < 0 ? 0 : stride[a->axis[last]];
-        const ptrdiff_t done = last < 0 ? 0 : index[last], run = size - done < n - row ? size - done : n - row;
+        const ptrdiff_t size = a->size[last], step = stride[a->axis[last]], done = index[last];
+        const ptrdiff_t run = size - done < n - row ? size - done : n - row;
         for (ptrdiff_t i = 0; i < run; i++) at[row + i] = here + i * step;
         row += run;
         here -= done * step;
@@ -70,7 +75,7 @@ static void offsets(const axes_t *a, ptrdiff_t first, ptrdiff_t n, const ptrdiff
             here -= a->size[i] * stride[a->axis[i]];
             index[i] = 0;
         }
-        if (last >= 0) index[last] = 0;
+        index[last] = 0;
     }
 }
 
@@ -299,7 +304,7 @@ static bool are_ready(const job_t *job) {
 pe_status pe_rope(const pe_rope_params *p) {
     job_t job; /* nor is this: there is room for many axes */
     job.p = p, job.dtype = p->x.dtype, job.k = &pe_active->real[pe_is_double(p->x.dtype)];
-    job.turns.high = NULL, job.table.n = job.shared.n = 0;
+    job.turns.memory = NULL, job.table.n = job.shared.n = 0;
     job.tables = p->cos.data != NULL;
     job.even_first = job.dtype == PE_BF16 && p->plan.half && pe_active->even_first;
     split_axes(&job);
@@ -344,6 +349,6 @@ pe_status pe_rope(const pe_rope_params *p) {
     /* half of a row turned in place would be lost to an interrupt: such a call runs to its end */
     pe_status status = (job.in_place ? pe_run_to_end : pe_run)(job.table_blocks * shared_blocks, scratch, seconds,
                                                                 rope_task, &job, p->num_threads);
-    free((void *)job.turns.high);
+    free(job.turns.memory);
     return status;
 }

@@ -4,8 +4,8 @@
 
 #include "kernels.h"
 
-/* Turns per position of a plan, in the order of its planes or in that of pe_even_first; the memory of turns->high
- * belongs to the caller (free). false: no memory. */
+/* Turns per position of a plan, in the order of its planes or in that of pe_even_first; turns->memory belongs to
+ * the caller (free). false: no memory. */
 bool pe_make_turns(const pe_plan *plan, bool inverse, bool even_first, pe_turns *turns);
 
 /* those of one head, where heads have their own frequencies */

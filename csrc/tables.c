@@ -49,6 +49,6 @@ pe_status pe_tables(const pe_tables_params *p) {
     const double seconds = SECONDS_PER_ANGLE * (double)job.rows * (double)(p->plan.planes * p->plan.axes);
     const pe_status status = pe_run((job.rows + job.rows_a_task - 1) / job.rows_a_task,
                                     2 * (size_t)job.turns.padded * sizeof(double), seconds, tables_task, &job, 0);
-    free((void *)job.turns.high);
+    free(job.turns.memory);
     return status;
 }
