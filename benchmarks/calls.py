@@ -407,11 +407,13 @@ def numpy_rotation(problem: Problem) -> Call:
     """Adjacent pairs: one complex product into a reused output. Half-split pairs: two products a half."""
     x, has = problem.x.copy(), problem.has
     cos, sin = problem.tables
-    out = np.full_like(x, 1)
+    fresh, out = has("fresh"), np.full_like(x, 1)
     if not has("half"):
         complex_type = np.result_type(x.dtype, np.complex64)
         turn = (cos + 1j * sin).astype(complex_type)
         pairs, result = x.view(complex_type), out.view(complex_type)
+        if fresh:
+            return lambda: np.multiply(pairs, turn).view(x.dtype)
 
         def call() -> np.ndarray:
             np.multiply(pairs, turn, out=result)
@@ -421,8 +423,9 @@ def numpy_rotation(problem: Problem) -> Call:
         a, b = x[..., :planes], x[..., planes:]
 
         def call() -> np.ndarray:
-            np.subtract(a * cos, b * sin, out=out[..., :planes])
-            np.add(a * sin, b * cos, out=out[..., planes:])
-            return out
+            made = np.empty_like(x) if fresh else out
+            np.subtract(a * cos, b * sin, out=made[..., :planes])
+            np.add(a * sin, b * cos, out=made[..., planes:])
+            return made
 
     return call

@@ -41,7 +41,14 @@ def onnx_call(problem: Problem, threads: int) -> Call:
         positions = np.broadcast_to(np.arange(case.shape[2]), (case.shape[0], case.shape[2]))
         operands = {"x": problem.x.copy(), "cos": cos, "sin": sin, "positions": positions}
         adjacent = int(not problem.has("half"))
-        return session_call("RotaryEmbedding", operands, {"out": case.shape}, threads, interleaved=adjacent)
+        return session_call(
+            "RotaryEmbedding",
+            operands,
+            {"out": case.shape},
+            threads,
+            fresh=problem.has("fresh"),
+            interleaved=adjacent,
+        )
     operands, mask = {"q": problem.x, "k": problem.k, "v": problem.v}, _added(problem)
     causal = mask is None and problem.has("causal") and case.shape[2] > 1
     if mask is not None:
@@ -114,11 +121,12 @@ def session_call(
     domain: str = "",
     *,
     shared: dict[str, str] | None = None,
+    fresh: bool = False,
     **attributes: int,
 ) -> Call:
     """One node with all its operands bound, writing into reused outputs; `shared` outputs lie on an operand.
 
-    Operands with a blank name are left out.
+    With `fresh` each call writes into new arrays. Operands with a blank name are left out.
     """
     helper, shared = onnx.helper, shared or {}
     names = [name.strip() for name in operands]
@@ -139,13 +147,19 @@ def session_call(
     binding = session.io_binding()
     for name, array in operands.items():
         binding.bind_cpu_input(name, array)
-    made = {}
-    for name, shape in outputs.items():
-        out = operands[shared[name]] if name in shared else np.empty(shape, operands[first].dtype)
-        binding.bind_output(name, "cpu", 0, out.dtype, out.shape, out.ctypes.data)
-        made[name] = out
+
+    def bind() -> dict[str, np.ndarray]:
+        made = {}
+        for name, shape in outputs.items():
+            out = operands[shared[name]] if name in shared else np.empty(shape, operands[first].dtype)
+            binding.bind_output(name, "cpu", 0, out.dtype, out.shape, out.ctypes.data)
+            made[name] = out
+        return made
+
+    kept = bind()
 
     def call() -> np.ndarray:
+        made = bind() if fresh else kept
         session.run_with_iobinding(binding)
         return made["out"]
 

@@ -54,8 +54,11 @@ def torch_call(problem: Problem, threads: int) -> Call:
     if x.dtype not in (torch.float32, torch.float64):
         raise Unavailable("torch has no complex numbers of this width")
     pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)))
+    turn = torch.complex(cos, sin).to(pairs.dtype)
+    if problem.has("fresh"):
+        return lambda: torch.view_as_real(torch.mul(pairs, turn)).flatten(-2)
     out = torch.empty_like(x)
-    turn, result = torch.complex(cos, sin).to(pairs.dtype), torch.view_as_complex(out.unflatten(-1, (-1, 2)))
+    result = torch.view_as_complex(out.unflatten(-1, (-1, 2)))
 
     def call_complex() -> Any:
         torch.mul(pairs, turn, out=result)

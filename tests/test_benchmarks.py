@@ -171,6 +171,17 @@ def test_every_row_calls_pe_and_agrees_with_numpy(case):
         assert "numpy" in lanes
 
 
+@pytest.mark.parametrize("op", ["apply_rope", "alibi_bias", "decay_bias"])
+@pytest.mark.parametrize("words", [("fresh",), ("fresh", "half")], ids=" ".join)
+def test_everybody_makes_new_arrays_in_a_fresh_row(op, words):
+    shape = (2, 8, 8) if op.endswith("_bias") else (1, 2, 8, 8)
+    found = peers.calls(calls.Problem(table.Case("rope", op, shape, words)), 1, peers.installed(quick=True))
+    assert "numpy" in found
+    for name, call in found.items():
+        first, second = call(), call()  # both alive, so that the second cannot take the place of the first
+        assert not np.shares_memory(np.asarray(first), np.asarray(second)), name
+
+
 def test_no_peer_is_given_scores_that_take_gigabytes():
     pairs = {case: case.shape[2] * case.heads_and_length[1] for case in table.TABLE if case.op == "attention"}
     (longest, *others) = [case for case in pairs if pairs[case] > calls.MOST_PAIRS]
