@@ -24,6 +24,7 @@ from .table import Case
 from .yard import Yard
 
 SAMPLE = 2e-3  # seconds a sample lasts at least: short calls are repeated within it
+WARMED = 1e-2  # calls that take less find their operands in the caches, if these hold them
 MOST = 200  # repetitions
 # How far from NumPy's a result may be by rounding; beyond it, the speed is that of a wrong answer.
 TOLERANCE = {"float32": 1e-4, "float64": 1e-9}
@@ -36,6 +37,7 @@ class Lane:
     call: Callable[[], object]
     clock: Callable[[], float]
     number: int = 1
+    warm: bool = False
     times: list[float] = field(default_factory=list)
     spent: float = 0.0
 
@@ -46,10 +48,17 @@ class Lane:
         self.call()
         once = self.clock() - start
         self.number = max(1, min(100_000, int(SAMPLE / max(once, 1e-9)) + 1))
+        self.warm = once < WARMED
 
     def sample(self) -> None:
-        """Time one sample."""
+        """Time one sample.
+
+        A yardstick goes over its arrays once before its time begins; so does a call, since what ran between
+        has left other things in the caches.
+        """
         began, call = time.perf_counter(), self.call
+        if self.warm:
+            call()
         start = self.clock()
         for _ in repeat(None, self.number):
             call()
@@ -88,14 +97,16 @@ def settle() -> None:
         pass
 
 
-def yard_rate(case: Case, yard: Yard, threads: int) -> float | None:
-    """One sample of the case's yardstick in flop/s or byte/s; None when it has none."""
-    kind = case.yardstick
-    if kind is None:
-        return None
-    if kind.endswith("FMA"):
-        return yard.peak(kind.startswith("float64"), threads)
-    return yard.bandwidth(kind, int(case.work / (2 if kind == "copy" else 1)), threads)
+def yard_rates(case: Case, yard: Yard, threads: int) -> dict[str, float]:
+    """One sample of each of the case's yardsticks: how much of its work a second that would allow."""
+    rates = {}
+    for kind, amount in case.limits.items():
+        if kind.endswith("FMA"):
+            rate = yard.peak(kind.startswith("float64"), threads)
+        else:
+            rate = yard.bandwidth(kind, int(amount / (2 if kind == "copy" else 1)), threads)
+        rates[kind] = rate * case.work / amount
+    return rates
 
 
 def check_agreement(case: Case, lanes: dict[str, Lane]) -> float | None:
@@ -124,7 +135,7 @@ def measure(
 
     At least `repetitions` repetitions, and more until `seconds` have passed. A peer that has used as many
     seconds stops after its third. The best share is the best rate over the best yardstick, which no single
-    disturbed sample can flatter.
+    disturbed sample can flatter; of several yardsticks the one that allows least binds.
     """
     problem = Problem(case)
     if case.section == "small":
@@ -135,7 +146,7 @@ def measure(
     lanes = {
         n: {name: Lane(call, clocks[n]) for name, call in calls(problem, n, peers).items()} for n in threads
     }
-    yards: dict[int, list[float]] = {n: [] for n in threads}
+    yards: dict[int, list[dict[str, float]]] = {n: [] for n in threads}
     difference = check_agreement(case, lanes[threads[0]])
     for n in threads:
         set_threads(n)
@@ -147,8 +158,9 @@ def measure(
         for n in threads:
             set_threads(n)
             settle()
-            if rate := yard_rate(case, yard, n):
-                yards[n].append(rate)
+            rates = yard_rates(case, yard, n)
+            if rates and all(rates.values()):  # 0: its threads could not be started
+                yards[n].append(rates)
             for name, lane in lanes[n].items():
                 if name in ("pe", "plain") or done < 3 or lane.spent < seconds:
                     settle()
@@ -180,7 +192,7 @@ def ratio(slow: list[float], fast: list[float]) -> dict[str, float]:
     return {"median": median(s / f for s, f in zip(slow, fast, strict=False)), "best": min(slow) / min(fast)}
 
 
-def run(case: Case, rates: list[float], lanes: dict[str, Lane]) -> dict:
+def run(case: Case, rates: list[dict[str, float]], lanes: dict[str, Lane]) -> dict:
     """The numbers of one thread count."""
     times = lanes["pe"].times
     found: dict = {
@@ -188,10 +200,13 @@ def run(case: Case, rates: list[float], lanes: dict[str, Lane]) -> dict:
         "calls_per_sample": lanes["pe"].number,
     }
     if rates:
-        found["yardstick"] = {"median": median(rates), "best": max(rates)}
+        best = {kind: max(sample[kind] for sample in rates) for kind in rates[0]}
+        found["limit"] = binding = min(best, key=lambda kind: best[kind])
+        allowed = [min(sample.values()) for sample in rates]
+        found["yardstick"] = {"median": median(allowed), "best": best[binding]}
         found["share"] = {
-            "median": median(case.work / t / rate for t, rate in zip(times, rates, strict=True)),
-            "best": case.work / min(times) / max(rates),
+            "median": median(case.work / t / rate for t, rate in zip(times, allowed, strict=True)),
+            "best": case.work / min(times) / best[binding],
         }
     found["peers"] = {
         name: {

@@ -9,7 +9,9 @@ from .table import Case
 
 LEGEND = """
 Values are float32 unless the row says otherwise.
-share    of what this processor can do, median / best: multiply-adds, or copy, write, read at the same size
+share    of what this processor can do, median / best: multiply-adds, or copy, write, read at the same size;
+         of few queries whichever of multiply-adds and reading takes longer, in the cache's bytes; views too
+         are held against reading in order, since the rows of all heads together lie so
 x peer   how many times longer the peer takes, median of ratios; "plain" is the attention without its extras
          (in decode: on a float32 cache), or beside retention; mha and gqa are MultiHeadAttention and
          GroupQueryAttention of onnxruntime
@@ -40,11 +42,11 @@ def heading(section: str, width: int, peers: list[str]) -> str:
 def lines(result: dict, width: int, peers: list[str]) -> list[str]:
     """One line for every number of threads; a small call has its best time where the others have a rate."""
     unit = "GF/s" if result["unit"] == "flop" else "GB/s"
-    limit = (result["yardstick"] or "").removeprefix("float32 ").replace("float64", "f64")
     found = []
     for index, (threads, run) in enumerate(result["runs"].items()):
         label = short(result["label"], result["section"]) if index == 0 else ""
         count = "" if result["section"] == "small" else threads
+        limit = run.get("limit", "").removeprefix("float32 ").replace("float64", "f64")
         rate, share = f"best {duration(run['seconds']['best'])}", ""
         if limit:
             rate = f"{result['work'] / run['seconds']['median'] / 1e9:.1f} {unit}"
@@ -70,9 +72,10 @@ def judge(case: Case, results: list[dict], isa: str = "avx512") -> list[dict]:
     """Hold a row against its floors; the best decides, because company on a machine only slows down."""
     runs: dict = next((result["runs"] for result in results if result["label"] == case.label), {})
     found = []
-    names = {"share": f"share of {case.yardstick}", "speedup": "speedup over one thread"}
     for measure, threads, least in case.floors_on(isa):
         run = runs.get(threads, {})
+        limit = run.get("limit", case.yardstick)
+        names = {"share": f"share of {limit}", "speedup": "speedup over one thread"}
         got = run.get(measure) if measure in names else run.get("peers", {}).get(measure, {}).get("ratio")
         what = names.get(measure, f"times as fast as {measure}")
         met = None if got is None else got["best"] >= least

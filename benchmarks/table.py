@@ -53,8 +53,8 @@ class Case:
 
     shape is (B, H, M, D) of q or x, (H, M, N) of a bias, or that of what a function of NumPy alone takes or
     gives (`functions.py`); keys is (K, N), the heads and length of k and v where they differ from those of q;
-    floors are (measure, threads, least value): "share" of the yardstick, "speedup" over one thread, or a
-    column, the speed relative to that peer or to the plain attention.
+    floors are (measure, threads, least value): "share" of the limit that binds, "speedup" over one thread, or
+    a column, the speed relative to that peer or to the plain attention.
     """
 
     section: str
@@ -132,7 +132,10 @@ class Case:
 
     @property
     def yardstick(self) -> str | None:
-        """What limits it: "float32 FMA", "float64 FMA", "read", "write" or "copy"; None for small calls."""
+        """What `work` is held against: "float32 FMA", "float64 FMA", "read", "write" or "copy".
+
+        None for small calls.
+        """
         if self.section == "small":
             return None
         if self.section == "decode":
@@ -140,6 +143,22 @@ class Case:
         if self.op in ("attention", "retention"):
             return "float64 FMA" if self.dtype == "float64" else "float32 FMA"
         return "write" if self.op.endswith("_bias") else "copy"
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """The work of one call by each yardstick that bounds it; the one that takes longest binds.
+
+        Few queries read every value of a cache once, and multiply and add it once for each query.
+        """
+        if self.yardstick is None:
+            return {}
+        found = {self.yardstick: self.work}
+        if self.section == "decode":
+            batch, heads, queries, width = self.shape
+            pairs = queries * self.filled - ("causal" in self.words) * queries * (queries - 1) // 2
+            kind = "float64 FMA" if self.dtype == "float64" else "float32 FMA"
+            found[kind] = 4.0 * batch * heads * pairs * width
+        return found
 
     @property
     def plain(self) -> Case | None:
@@ -232,9 +251,9 @@ def _decode() -> list[Case]:
         shape = 1, heads, queries, 64
         group = heads > key_heads
         floors: tuple[tuple[str, int, float], ...] = (("share", 1, 0.7 if group else 0.8),)
-        if dtype in ("float16", "bfloat16"):
+        if dtype in ("float16", "bfloat16") and not group:  # groups have no fewer multiply-adds for it
             floors = (("plain", 1, 1.7),)
-        elif group:
+        elif dtype == "float32" and group:
             floors += (("torch", 1, 2.0),)
         if heads == 1:
             floors += (("share", 2, 0.75),)

@@ -83,6 +83,9 @@ def test_rows_are_distinct_and_count_useful_work():
     assert full.work == 4 * 2 * 3 * 16 * 5 and causal.work == 4 * 2 * 3 * 10 * 5
     decode = table.Case("decode", "attention", (1, 8, 2, 64), ("causal",), keys=(2, 100), dtype="float16")
     assert decode.work == 2 * 2 * 100 * 64 * 2 and decode.yardstick == "read"
+    assert decode.limits == {"read": decode.work, "float32 FMA": 4 * 8 * (100 + 99) * 64}
+    filled = replace(decode, words=("lengths",), dtype="float64")
+    assert filled.limits == {"read": filled.work, "float64 FMA": 4 * 8 * 2 * 75 * 64}
     assert table.Case("retention", "retention", (1, 2, 3, 4)).work == 2 * 2 * (2 * 3 * 4 * 4)
     assert table.Case("bias", "alibi_bias", (2, 3, 5)).work == 120
     assert table.Case("rope", "apply_rope", (2, 3, 4)).work == 192
@@ -216,6 +219,39 @@ def test_a_measured_row_is_well_formed(yardstick):
     assert met["met"] and not missed["met"]
     assert report.verdict(met).startswith("  met") and report.verdict(missed).startswith("  BELOW")
     assert "not measured" in report.verdict(report.judge(case, [])[0])
+
+
+def test_the_slower_of_two_limits_binds(monkeypatch, yardstick):
+    case = table.Case("decode", "attention", (1, 8, 1, 64), keys=(2, 64), floors=(("share", 1, 0.7),))
+    flops = case.limits["float32 FMA"]
+    read = 2e3 * case.work
+    for peak, limit in (1e3 * flops, "float32 FMA"), (3e3 * flops, "read"):
+        monkeypatch.setattr(yardstick, "peak", lambda *_, peak=peak: peak)
+        monkeypatch.setattr(yardstick, "bandwidth", lambda *_: read)
+        result = measure.measure(case, [1], yardstick, ["numpy"], repetitions=3, seconds=0)
+        found = result["runs"][1]
+        assert found["limit"] == limit
+        allowed = min(peak / flops, read / case.work)
+        assert found["yardstick"]["best"] == pytest.approx(allowed * case.work)
+        assert found["share"]["best"] == pytest.approx(1 / found["seconds"]["best"] / allowed)
+        assert report.lines(result, 40, ["numpy"])[0].count(f" % {limit.removeprefix('float32 ')}") == 1
+        (floor,) = report.judge(case, [result])
+        assert floor["what"] == f"share of {limit}"
+
+
+def test_a_sample_begins_with_operands_in_the_caches(monkeypatch):
+    clock = iter(range(100))
+    calls = []
+    lane = measure.Lane(lambda: calls.append(0), lambda: next(clock) * 1e-4)
+    lane.calibrate()
+    calls.clear()
+    lane.sample()
+    assert len(calls) == lane.number + 1
+    lane = measure.Lane(lambda: calls.append(0), lambda: float(next(clock)))
+    lane.calibrate()
+    calls.clear()
+    lane.sample()
+    assert len(calls) == lane.number == 1
 
 
 def test_a_sample_waits_for_threads_that_run():
