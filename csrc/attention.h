@@ -37,6 +37,7 @@ typedef struct {
     const pe_pair_kernels *pairs; /* bfloat16: products of pairs; NULL: of reals */
     bool far;                   /* K and V of a head do not stay in L2 */
     bool whole;                 /* few queries: one kernel takes steps of which every key is visible */
+    bool computes;              /* and several of them take longer to compute than to read */
     ptrdiff_t k_bytes, v_bytes; /* of a row */
     const pe_order *order;      /* in which queries and keys are walked */
     char *partial;              /* sums of every part, where several are merged */

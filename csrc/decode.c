@@ -77,11 +77,11 @@ static void finish_scores(const pe_attention_job *job, const pe_query_tile *tile
     if (see->partly) k->hide(n, 0, vectors, see->bits + first, scores);
 }
 
-/* keys of a step that one kernel takes: half a page of K and then of V arrives a fifth faster than whole ones, but
- * 16-bit values of several queries take longer to compute than to read */
+/* keys of a step that one kernel takes: half a page of K and then of V arrives a fifth faster from memory than whole
+ * ones; but of several queries, 16-bit values and what a last cache may hold take longer to compute */
 #define HALF_PAGE (2 << 10)
 static int whole_keys(const pe_attention_job *job) {
-    const ptrdiff_t bytes = job->rows > 1 && pe_itemsize(job->dtype) == 2 ? 2 * HALF_PAGE : HALF_PAGE;
+    const ptrdiff_t bytes = job->rows > 1 && job->computes ? 2 * HALF_PAGE : HALF_PAGE;
     const ptrdiff_t width = job->k->width, n = pe_least(bytes / pe_most(job->k_bytes, 1), PE_TILE_KEYS) / width * width;
     return (int)pe_most(n, width);
 }
@@ -163,7 +163,7 @@ void pe_attend_few(const pe_attention_job *job, ptrdiff_t b, pe_query_tile *tile
     keys.order = NULL;
     for (ptrdiff_t j = begin; j < end && (j == begin || !pe_stopping()); j += keys.n) {
         keys.first = j, keys.n = step.k.n = step.v.n = count_whole(job, tile, &keys, end);
-        if (keys.n) { /* of one head */
+        if (keys.n) { /* of one head, or of heads beside each other */
             step.k.at = k_rows + j * k_step[1], step.v.at = v_rows + j * v_step[1];
             job->k->attend((int)job->rows, at_a_time, &step.k, &step.v, tile->q, w->scores, tile->reference,
                            tile->sum, tile->out);

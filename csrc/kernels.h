@@ -210,9 +210,9 @@ typedef struct {
     /* out[r] += sum_j weights[r][j] * v[j] over the keys whose bit is set in visible[r]; at most 64 */
     void (*weigh)(int rows, const pe_few_rows *v, const void *weights, const uint64_t *visible, void *out);
     /* dots, softmax_rows and weigh in one, `step` keys at a time, where every key is visible and nothing is added to
-     * the scores; n, of any size, and step, at most 64, fill whole vectors; at most PE_MAX_WHOLE rows. Rows of V are
-     * asked for while those of K are read, and the K of the next step while V is. NULL where it was not measured: the
-     * three are called instead. */
+     * the scores; n, of any size, and step, at most 64, fill whole vectors; at most PE_MAX_WHOLE rows of each head,
+     * fours where there are several heads, which take turns. Rows of V are asked for while those of K are read, and
+     * the K of the next step while V is. NULL where it was not measured: the three are called instead. */
     void (*attend)(int rows, int step, const pe_few_rows *k, const pe_few_rows *v, const void *q, void *scores,
                    void *reference, void *sum, void *out);
     /* dots and weigh for `rows` queries of each of several heads: scores[h][r][j], weights and visible too; q and out

@@ -15,6 +15,7 @@
 #define TASK_SECONDS 2e-5 /* units, and heads of few queries, of less work than this share a task ... */
 #define MOST_UNITS 64     /* ... up to so many, whose set-up is not counted */
 #define FAR_BYTES (512 << 10) /* of K and V of a head */
+#define NEAR_BYTES (16 << 20) /* of all heads: a last cache may hold them */
 #define ASKED_BYTES (1 << 20) /* of all heads: several queries of each then ask for rows (decode.c) */
 #define ANGLE_BYTES (16 << 10) /* of cos and of sin at a time, for the rows that are turned together */
 #define FAR_KEYS 16 /* keys a step for one query in a long cache: both streams are foreseen if K and V take turns
@@ -91,7 +92,11 @@ static void plan_heads(pe_attention_job *job) {
     job->beside = job->far && job->together > 1 && job->k->across && !p->rotate;
     /* one query alone reads short caches as fast unasked, and those that L2 holds take half as long again */
     const ptrdiff_t bytes = job->all_heads * p->N * (job->k_bytes + job->v_bytes);
-    job->whole = job->whole && job->few && !job->beside;
+    job->computes = bytes <= NEAR_BYTES || pe_itemsize(job->dtype) == 2;
+    /* One kernel takes heads beside each other by turns, in sets of four rows: half as fast again, but from memory a
+     * tenth slower for a single set of larger values. */
+    const bool turns = job->rows % 4 == 0 && (job->computes || job->rows > 4);
+    job->whole = job->whole && job->few && (!job->beside || turns);
     job->asks = job->far || (job->k->across && job->rows > 1 && bytes > ASKED_BYTES);
 }
 

@@ -67,13 +67,15 @@ INLINE void FN(weights_of)(int rows, int n, ptrdiff_t width, REAL *scores, V *re
     }
 }
 
-/* `sets` times so many rows, one set after the other over the keys of a step, which L1 then holds. */
-#define MOST_SETS (PE_MAX_WHOLE / MOST_ROWS)
+/* `sets` times so many rows, one set after the other over the keys of a step, which L1 then holds; where heads lie
+ * beside each other, each takes its part of the sets. */
+#define MOST_SETS (PE_TILE_KEYS / MOST_ROWS)
 INLINE void FN(attend_rows)(pe_dtype dtype, int rows, ptrdiff_t d, ptrdiff_t width, int sets, int step,
                             const pe_few_rows *k, const pe_few_rows *v_rows, bool ask, const REAL *q, REAL *scores,
                             REAL *reference, REAL *sum, REAL *out) {
     static const uint64_t every[] = {~(uint64_t)0, ~(uint64_t)0, ~(uint64_t)0, ~(uint64_t)0};
     const ptrdiff_t k_stride = k->stride, v_stride = v_rows->stride;
+    const int of_head = sets / k->heads;
     const int room = ROOM(rows);
     V base[MOST_SETS], all[MOST_SETS];
     REAL lanes[W];
@@ -85,11 +87,12 @@ INLINE void FN(attend_rows)(pe_dtype dtype, int rows, ptrdiff_t d, ptrdiff_t wid
     }
     pe_few_rows values = {.dtype = dtype, .width = width, .stride = v_stride, .next_stride = k_stride};
     for (ptrdiff_t j = 0; j < k->n; j += values.n) {
-        const char *key = k->at + j * k_stride;
         values.n = k->n - j < step ? k->n - j : step;
-        values.at = v_rows->at + j * v_stride, values.next = key + values.n * k_stride;
         for (int set = 0; set < sets; set++) {
-            const bool asks = ask && set == 0;
+            const bool asks = ask && set % of_head == 0;
+            const char *key = k->at + j * k_stride + set / of_head * k->apart;
+            values.at = v_rows->at + j * v_stride + set / of_head * v_rows->apart;
+            values.next = key + values.n * k_stride;
             REAL *to = out + set * rows * width;
             FN(score_keys)(dtype, rows, values.n, d, key, k_stride, asks ? values.at : NULL, v_stride,
                            q + set * rows * d, scores);
@@ -129,7 +132,7 @@ static void FN(attend)(int rows, int step, const pe_few_rows *k, const pe_few_ro
 #define ATTEND(rows, dtype) [dtype][rows - 1] = FN(attend_##rows##_##dtype),
     static FN(attend_t) *const attend[][MOST_ROWS] = {EACH_KIND(ATTEND)};
 #undef ATTEND
-    const int sets = rows / MOST_ROWS, many = sets * MOST_ROWS, rest = rows - many;
+    const int sets = k->heads * rows / MOST_ROWS, many = sets * MOST_ROWS, rest = k->heads * rows - many;
     pe_few_rows key = *k, value = *v_rows;
     for (ptrdiff_t j = 0; j < k->n; j += key.n) {
         key.n = value.n = many && rest && k->n - j > REREAD_KEYS ? REREAD_KEYS : k->n - j;

@@ -166,6 +166,7 @@ def side_by_side(dtype, heads, group, queries):
         {"rope": pe.Rope(width), "mask": rng.random((2, heads * group, queries, keys)) < 0.7},
         {"k_positions": shuffled, "window": (900, None)},
         {"mask": turns},
+        {"causal": True, "kv_lengths": [keys, 1700]},
     )
 
 
@@ -181,11 +182,11 @@ def test_heads_side_by_side_are_those_apart(isa, dtype, heads, group, queries):
         np.testing.assert_array_equal(beside, pe.attention(q, k, v, **keywords, num_threads=1))
 
 
-@pytest.mark.parametrize("heads", [2, 8, 16])
-def test_heads_side_by_side_in_any_order_and_with_gaps(isa, heads):
+@pytest.mark.parametrize("heads, group", [(2, 1), (8, 1), (16, 1), (2, 4), (8, 4), (2, 8), (12, 4), (3, 5)])
+def test_heads_side_by_side_in_any_order_and_with_gaps(isa, heads, group):
     keys, width = 2100, 64
     packed = normal(np.float32, 1, keys, 2 * heads, 2, width)           # K and V of a head beside each other
-    q = normal(np.float32, 1, heads, 1, width)
+    q = normal(np.float32, 1, heads * group, 1, width)
     for some in packed[:, :, :heads], packed[:, :, ::2], packed[:, :, ::-2], packed[:, ::-1, heads:]:
         k, v = some.transpose(3, 0, 2, 1, 4)
         together = pe.attention(q, k, v)
