@@ -7,10 +7,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 #include "kernels.h"
 #include "parallel.h"
 
+/* Python gives signals to its main thread alone. Another that asks while the process ends is ended where it asks, and
+ * the call with it that helpers are still at work on. */
 static bool interrupted(void) {
+#if defined(__linux__)
+    if (syscall(SYS_gettid) != getpid()) return false;
+#endif
     PyGILState_STATE state = PyGILState_Ensure();
     const bool yes = PyErr_CheckSignals() != 0;
     PyGILState_Release(state);

@@ -178,8 +178,8 @@ static void open_call(call_t *call, int wanted) {
 static void close_call(call_t *call) {
     pthread_mutex_lock(&lock);
     call_t **at = &open_calls;
-    while (*at != call) at = &(*at)->link;
-    *at = call->link;
+    while (*at && *at != call) at = &(*at)->link; /* a fork amid the call empties the list */
+    if (*at) *at = call->link;
     atomic_fetch_sub(&places, call->wanted);
     pthread_mutex_unlock(&lock);
     const double since = now();
@@ -205,10 +205,16 @@ static void close_call(call_t *call) {
 
 static void before_fork(void) { pthread_mutex_lock(&lock); }
 static void after_fork_in_parent(void) { pthread_mutex_unlock(&lock); }
-static void after_fork_in_child(void) { /* the helpers stayed behind: the first long call starts its own */
+/* The helpers stayed behind: the first long call starts its own. Where a handler of signals forks amid a call, what
+ * they were at is lost to the child, for whom the call is then interrupted. */
+static void after_fork_in_child(void) {
     pthread_mutex_init(&lock, NULL);
     pthread_cond_init(&offered, NULL);
     pthread_cond_init(&left, NULL);
+    for (call_t *call = open_calls; call; call = call->link) {
+        call->wanted = 0;
+        if (atomic_exchange(&call->inside, 0)) atomic_store(&call->stop, true);
+    }
     open_calls = NULL;
     helpers = 0;
     atomic_store(&places, 0);
@@ -255,11 +261,21 @@ static pe_status run(ptrdiff_t n_tasks, size_t scratch_bytes, double seconds, pe
     call.last_poll = last_poll;
     int n = seconds < PE_SERIAL_SECONDS ? 1 : pe_get_threads(num_threads);
     if (n > n_tasks) n = (int)n_tasks;
+    /* A handler of signals may call an op amid a task of another, whose scratch is not for it. */
+    const bool nested = current_call != NULL;
+    const scratch_t outer = scratch;
+    if (nested) scratch = (scratch_t){NULL, 0};
     /* the caller's own scratch is found before anything is written */
-    if (scratch_bytes && !scratch_get(scratch_bytes)) return PE_NO_MEMORY;
-    if (n > 1) open_call(&call, n - 1);
-    run_tasks(&call, true);
-    if (n > 1) close_call(&call);
+    const bool has_room = !scratch_bytes || scratch_get(scratch_bytes);
+    if (has_room && n > 1) open_call(&call, n - 1);
+    if (has_room) run_tasks(&call, true);
+    if (has_room && n > 1) close_call(&call);
+    if (nested) {
+        free(scratch.block);
+        scratch = outer;
+        pthread_setspecific(scratch_key, outer.block);
+    }
+    if (!has_room) return PE_NO_MEMORY;
     return atomic_load(&call.stop) ? PE_INTERRUPTED : PE_OK;
 }
 
