@@ -24,6 +24,11 @@
 #define FAR_PAGE (4 << 10) /* the same for any number where rows are asked for across (decode.c); twice as much of
                             * 16-bit values for several, which take longer to compute than to read */
 
+/* of K and V of so many heads: more than ptrdiff_t holds where axes repeat one row */
+static double cache_bytes(const pe_attention_job *job, ptrdiff_t heads) {
+    return (double)heads * (double)job->p->N * (double)(job->k_bytes + job->v_bytes);
+}
+
 /* flops a second, roughly: enough to tell microseconds from milliseconds */
 static double seconds_of(const pe_attention_job *job) {
     static const double rate[PE_ISA_COUNT] = {4e9, 5e10, 8e10, 8e10};
@@ -32,8 +37,7 @@ static double seconds_of(const pe_attention_job *job) {
     const ptrdiff_t lanes = job->few ? 1 : job->k->lanes, rows = (job->rows + lanes - 1) / lanes * lanes;
     const double heads = (double)job->all_heads, part = p->low == 0 && p->M > 1 ? 0.5 : 1;
     const double flops = heads * (double)rows * reach * part * 2 * (double)(p->D + p->V + 8) * (double)job->k->size / 4;
-    const double bytes = heads * (double)p->N * (double)(job->k_bytes + job->v_bytes);
-    const double computing = flops / rate[job->kernels->isa], reading = bytes / 2e10;
+    const double computing = flops / rate[job->kernels->isa], reading = cache_bytes(job, job->all_heads) / 2e10;
     return computing > reading ? computing : reading;
 }
 
@@ -61,7 +65,7 @@ void pe_plan_way(pe_attention_job *job) {
     const pe_attention_params *p = job->p;
     job->k_bytes = p->D * pe_itemsize(job->dtype);
     job->v_bytes = p->V * pe_itemsize(job->dtype);
-    job->far = p->N * (job->k_bytes + job->v_bytes) > FAR_BYTES;
+    job->far = cache_bytes(job, 1) > FAR_BYTES;
     job->whole = job->rows <= PE_MAX_WHOLE && has_whole_steps(job) && (job->rows <= FEW || !is_beside(p));
     job->few = p->stage == PE_RESULT && (job->rows <= FEW || job->whole);
 }
@@ -91,7 +95,7 @@ static void plan_heads(pe_attention_job *job) {
     while (job->heads % job->together) job->together--;
     job->beside = job->far && job->together > 1 && job->k->across && !p->rotate;
     /* one query alone reads short caches as fast unasked, and those that L2 holds take half as long again */
-    const ptrdiff_t bytes = job->all_heads * p->N * (job->k_bytes + job->v_bytes);
+    const double bytes = cache_bytes(job, job->all_heads);
     job->computes = bytes <= NEAR_BYTES || pe_itemsize(job->dtype) == 2;
     /* One kernel takes heads beside each other by turns, in sets of four rows: half as fast again, but from memory a
      * tenth slower for a single set of larger values. */

@@ -244,3 +244,12 @@ def test_heads_of_a_short_cache_are_each_as_if_alone(isa, dtype, heads, group, k
             np.testing.assert_array_equal(of_head(lse, h, heads), alone[1])
         for threads in 1, 2, 3:
             np.testing.assert_array_equal(out, pe.attention(q, k, v, num_threads=threads, **keywords))
+
+
+@pytest.mark.parametrize("queries", [1, 5, 100])
+def test_a_row_repeated_more_often_than_memory_has_bytes(isa, queries):
+    """The sizes of such a cache overflow; UndefinedBehaviorSanitizer sees where one does."""
+    q, row = normal("f4", 8, queries, 4), normal("f4", 8, 1, 4)
+    cache = np.broadcast_to(row, (8, 2**55, 4))
+    for few in {"kv_lengths": 100}, {"window": 4, "causal": True}:
+        np.testing.assert_allclose(pe.attention(q, cache, cache, **few), np.broadcast_to(row, q.shape), 2e-6)
