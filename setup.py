@@ -60,9 +60,9 @@ class BuildCore(build_ext):
         with tempfile.TemporaryDirectory() as folder:
             source, program = Path(folder, "probe.c"), Path(folder, "probe")
             source.write_text(text)
-            compiler = self.compiler.compiler[0]
+            compiler = self.compiler.compiler  # all of it: the first word may be ccache
             try:
-                subprocess.run([compiler, *flags, source, "-o", program], check=True, capture_output=True)
+                subprocess.run([*compiler, *flags, source, "-o", program], check=True, capture_output=True)
                 return subprocess.run([program], capture_output=True).returncode == 0
             except (OSError, subprocess.CalledProcessError):
                 return False
