@@ -1,14 +1,12 @@
 """Faults that other libraries have had: strides, dtypes, out, threads and processes. (C64 to C88)
 
-Each was reported in public; `test_cases` has those about rotations, positions, masks and biases.
+Each was reported in public; `test_cases` has those about rotations, positions, masks and biases,
+`test_parallel` those about forks, threads, the global lock and subnormal numbers (C80, C82, C84, C85, C87).
 """
 
 import ctypes
-import os
 import shutil
-import signal
 import subprocess
-import sys
 import sysconfig
 import warnings
 from pathlib import Path
@@ -16,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hand_cases import DTYPES, near, normal
+from processes import output
 
 import pe
 from pe import _core
@@ -192,30 +191,6 @@ def test_c78_subclasses():
 # H. Threads and process
 
 
-def _python(code, **environment):
-    """What a fresh interpreter prints."""
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], env=os.environ | environment,
-                          timeout=60, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_c80_fork_after_use():
-    assert _python(f"""
-import os, signal, numpy as np, pe
-q = np.random.default_rng(0).normal(size=(8, 300, 32))
-before = pe.attention(q, q, q)
-child = os.fork()
-if child == 0:
-    signal.signal({int(signal.SIGALRM)}, signal.SIG_DFL)
-    signal.alarm(20)
-    os._exit(0 if np.array_equal(pe.attention(q, q, q), before) else 1)
-status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-print(status, np.array_equal(pe.attention(q, q, q), before))
-""") == "0 True"
-
-
 @pytest.mark.parametrize("name", ["libgomp.so.1", "libomp.so.5", "libiomp5.so"])
 @pytest.mark.parametrize("first", [True, False])
 def test_c81_a_second_openmp_run_time(name, first):
@@ -225,7 +200,7 @@ def test_c81_a_second_openmp_run_time(name, first):
     except OSError:
         pytest.skip(f"{name} is not installed")
     load = f"other = ctypes.CDLL({name!r}); assert other.omp_get_max_threads() >= 1"
-    assert _python(f"""
+    assert output(f"""
 import ctypes, os
 {load if first else ""}
 before = dict(os.environ)
@@ -239,77 +214,6 @@ print(other.omp_get_max_threads() >= 1)
 """) == "True"
 
 
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="counts the threads that Linux lists")
-def test_c82_small_calls_wake_no_team():
-    assert _python("""
-import os, numpy as np, pe
-def threads():
-    return len(os.listdir("/proc/self/task"))
-before, x = threads(), np.ones((2, 16, 8), np.float32)
-for _ in range(50):
-    pe.attention(x, x, x, causal=True), pe.alibi_bias(16, slopes=[1, 2])
-    pe.apply_rope(x, positions=np.arange(16))
-print(threads() - before)
-large = np.ones((8, 1024, 64), np.float32)
-pe.attention(large, large, large)
-print(threads() - before == pe.get_num_threads() - 1)
-""", OPENBLAS_NUM_THREADS="1").split() == ["0", "True"]
-
-
-def test_c82_thread_limits():
-    count = "import pe; print(pe.get_num_threads())"
-    assert _python(count, OMP_NUM_THREADS="1") == "1"
-    assert _python(count, PE_NUM_THREADS="1") == "1"
-    assert _python("import pe; pe.set_num_threads(1); print(pe.get_num_threads())") == "1"
-    if hasattr(os, "sched_setaffinity"):
-        one = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); "
-        assert _python(one + count) == "1"
-
-
-def test_c84_same_bits_for_any_threads_and_run():
-    q, k, v = (normal(4, 257, 32, dtype=np.float32, seed=seed) for seed in range(3))
-    calls = [lambda n: pe.attention(q, k, v, causal=True, alibi_slopes=0.1, num_threads=n),
-             lambda n: pe.apply_rope(q, positions=np.arange(257), num_threads=n),
-             lambda n: pe.decay_bias(257, rate=[0.1] * 8, num_threads=n)]
-    for call in calls:
-        assert len({call(n).tobytes() for n in (1, 2, 3, 16, None) for _ in range(5)}) == 1
-
-
-def test_c85_the_global_lock():
-    """Released during a call, and never switched off for others: nothing is claimed that is not so."""
-    before = getattr(sys, "_is_gil_enabled", lambda: True)()
-    report = _python("""
-import sys, threading, time, numpy as np, pe
-assert getattr(sys, "_is_gil_enabled", lambda: True)()
-q = np.ones((8, 2048, 64), np.float32)
-ticks, done = [], threading.Event()
-def tick():
-    while not done.is_set():
-        ticks.append(1)
-        time.sleep(0.001)
-beside = threading.Thread(target=tick)
-beside.start()
-pe.attention(q, q, q, num_threads=1)
-seen = len(ticks)
-done.set()
-beside.join()
-print(seen > 3)
-""")
-    assert before and report == "True"
-
-
-def test_c87_subnormal_numbers_survive():
-    q = normal(4, 300, 32, dtype=np.float32)
-    pe.attention(q, q, q)
-    assert 2.2250738585072014e-308 / 2 != 0
-    assert np.float32(1e-40) * np.float32(1) != 0
-    assert np.finfo(np.float32).smallest_subnormal > 0
-    tiny, zero = np.full((1, 1), 1e-40, np.float32), np.zeros((1, 1), np.float32)
-    assert pe.attention(zero, zero, tiny) == tiny
-    assert 1 + 2.0**-53 == 1  # rounding to nearest even, still
-    assert 1 + 3 * 2.0**-53 == 1 + 2.0**-51
-
-
 def test_c88_a_compiler_without_openmp(capsys, tmp_path):
     """One file knows OpenMP, compiles without it, and the build says which it is."""
     pe.show_config()
@@ -317,11 +221,11 @@ def test_c88_a_compiler_without_openmp(capsys, tmp_path):
     sources = Path(__file__).parents[1] / "csrc"
     knowing = {path.name for path in sources.glob("*.[ch]") if "omp_get" in path.read_text()}
     assert knowing == {"parallel.c"}
-    compiler = (sysconfig.get_config_var("CC") or "cc").split()[0]
-    if shutil.which(compiler) is None or shutil.which("nm") is None:
+    compiler = (sysconfig.get_config_var("CC") or "cc").split()
+    if shutil.which(compiler[0]) is None or shutil.which("nm") is None:
         pytest.skip("needs a C compiler and nm")
     built = tmp_path / "parallel.o"
     flags = ["-std=gnu11", "-Werror=implicit-function-declaration", "-c", "-o", built]
-    subprocess.run([compiler, *flags, sources / "parallel.c"], check=True, capture_output=True)
+    subprocess.run([*compiler, *flags, sources / "parallel.c"], check=True, capture_output=True)
     wanted = subprocess.run(["nm", "-u", built], check=True, capture_output=True, text=True).stdout
     assert "pthread_key_create" in wanted and "omp" not in wanted.lower()
