@@ -111,6 +111,8 @@ def test_masks_of_numbers():
     refused("attention", TypeError, "mask.astype(bool), if 1 means may attend", mask=heads)
     ones, additive = np.ones((3, 5), int), np.where(np.tri(3, 5), 0, -INF)
     refused("attention", TypeError, "int64", "bool, True = may attend", "mask.astype(bool)", mask=ones)
+    for shape in (), (1, 2, 4, 3, 5):                       # a number, and more axes than the scores
+        refused("attention", TypeError, "it holds only 0 and 1: mask.astype(bool)", mask=np.ones(shape, int))
     refused("attention", TypeError, "mask", "float64", "bias=", mask=additive)
     refused("attention", TypeError, "mask", "float64", "bias=", mask=np.full((3, 5), -1e9))
     refused("attention", TypeError, "mask is 'causal'", "bool", "causal=True", mask="causal")

@@ -217,3 +217,35 @@ def test_a_shift(monkeypatch, rope):
             with monkeypatch.context() as patch:
                 patch.setattr(importlib.import_module("pe.rope.rope"), "_core", Reluctant())
                 assert outcome(rope.shift, (k, delta), {}) == plain
+
+
+# What Python alone makes plain
+
+
+def test_one_head_of_integers_by_a_clock():
+    q, clock = np.arange(24).reshape(6, 4) % 5, np.cumsum(normal(6) ** 2)
+    x = q.astype(np.float64)
+    result = pe.attention(q, q, q, clock=clock, causal=True)
+    np.testing.assert_array_equal(result, pe.attention(x, x, x, clock=clock, causal=True))
+
+
+def test_a_scale_that_is_an_array_of_no_axes():
+    x = normal(3, 4)
+    result = pe.attention(x, x, x, scale=np.array(0.3))
+    np.testing.assert_array_equal(result, pe.attention(x, x, x, scale=0.3))
+
+
+def test_one_row_of_tables_turns_one_vector():
+    x, tables = normal(8), pe.build_rope_cache(5, 8)
+    row = [table[3:4] for table in tables]
+    np.testing.assert_array_equal(pe.apply_rope(x, *row), pe.apply_rope(x[None], *row)[0])
+
+
+def test_frequencies_with_one_row_for_all_heads():
+    x, positions, freqs = normal(2, 3, 5, 8), normal(5, 2), normal(2, 1, 4)
+    result = pe.apply_rope_nd(x, positions, freqs)
+    np.testing.assert_array_equal(result, pe.apply_rope_nd(x, positions, freqs[:, 0]))
+
+
+def test_two_axes_of_no_coordinates():
+    assert pe.apply_rope_2d(np.ones((3, 0)), np.arange(3), np.arange(3), freqs=[]).shape == (3, 0)
