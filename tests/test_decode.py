@@ -152,9 +152,9 @@ def test_a_query_that_sees_nothing_in_one_part(isa):
 @lru_cache(1)                                               # instruction sets follow each other
 def side_by_side(dtype, heads, group, queries):
     """Operands of which K and V of a head exceed what L2 is trusted with, and some sets of keywords."""
-    keys, width = 2100, 48
+    keys, width = 2700, 48                                  # and of 16-bit values too
     q = normal(dtype, 2, heads * group, queries, width)
-    k, v = (normal(dtype, 2, keys, heads, width).swapaxes(1, 2) for _ in "kv")
+    k, v = (normal(dtype, 2, keys, heads, n).swapaxes(1, 2) for n in (width, width + 4))
     rng = np.random.default_rng(heads)
     clock = np.cumsum(rng.random((2, heads * group, keys)) / 100, axis=-1)
     shuffled = rng.permuted(np.tile(np.arange(keys), (2, heads, 1)), axis=-1)

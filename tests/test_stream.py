@@ -112,6 +112,20 @@ def test_large_biases(dtype, keys, offset, causal):
         assert out[:, first:first + 3].tobytes() == small.tobytes()
 
 
+@pytest.mark.parametrize("keys, offset", [(1000, 8), (2048, 0)])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_large_biases_between_whole_positions(dtype, keys, offset):
+    """No row is part of another, so that each is made by itself."""
+    queries = LARGE // (keys * np.dtype(dtype).itemsize) + 1
+    t, s = np.linspace(0, keys, queries), np.sort(np.random.default_rng(0).random(keys)) * keys
+    memory, start, out = placed((queries, keys), dtype, offset)
+    pe.alibi_bias(t, s, slopes=0.1, out=out)
+    assert nothing_else_was_written(memory, start, out)
+    for first in (0, queries // 2, queries - 3):
+        small = pe.alibi_bias(t[first:first + 3], s, slopes=0.1, dtype=dtype)
+        assert out[first:first + 3].tobytes() == small.tobytes()
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_large_biases_amid_other_numbers(dtype):
     """Rows that do not follow one another go past the cache each by itself."""
