@@ -92,20 +92,30 @@ bool pe_stopping(void) {
     return atomic_load_explicit(&call->stop, memory_order_relaxed);
 }
 
-static void run_tasks(call_t *call, bool caller) {
-    void *mine = scratch_get(call->scratch_bytes);
-    if (!mine && call->scratch_bytes) return; /* a helper without memory leaves its share to the others */
+/* false: no memory, which costs a helper its share. A handler of signals may call an op amid a task of another, whose
+ * scratch is not for it. */
+static bool run_tasks(call_t *call, bool caller) {
     call_t *outer = current_call;
-    bool outer_caller = is_caller;
+    const scratch_t outer_scratch = scratch;
+    const bool outer_caller = is_caller;
+    if (outer) scratch = (scratch_t){NULL, 0};
+    void *mine = scratch_get(call->scratch_bytes);
+    const bool has_room = mine || !call->scratch_bytes;
     current_call = call;
     is_caller = caller;
-    while (!pe_stopping()) {
+    while (has_room && !pe_stopping()) {
         ptrdiff_t i = atomic_fetch_add_explicit(&call->next, 1, memory_order_relaxed);
         if (i >= call->n_tasks) break;
         call->task(call->context, i, mine);
     }
     current_call = outer;
     is_caller = outer_caller;
+    if (outer) {
+        free(scratch.block);
+        scratch = outer_scratch;
+        pthread_setspecific(scratch_key, scratch.block);
+    }
+    return has_room;
 }
 
 /* ---- helpers: threads that outlive calls and join whichever is open ---- */
@@ -261,21 +271,11 @@ static pe_status run(ptrdiff_t n_tasks, size_t scratch_bytes, double seconds, pe
     call.last_poll = last_poll;
     int n = seconds < PE_SERIAL_SECONDS ? 1 : pe_get_threads(num_threads);
     if (n > n_tasks) n = (int)n_tasks;
-    /* A handler of signals may call an op amid a task of another, whose scratch is not for it. */
-    const bool nested = current_call != NULL;
-    const scratch_t outer = scratch;
-    if (nested) scratch = (scratch_t){NULL, 0};
     /* the caller's own scratch is found before anything is written */
-    const bool has_room = !scratch_bytes || scratch_get(scratch_bytes);
-    if (has_room && n > 1) open_call(&call, n - 1);
-    if (has_room) run_tasks(&call, true);
-    if (has_room && n > 1) close_call(&call);
-    if (nested) {
-        free(scratch.block);
-        scratch = outer;
-        pthread_setspecific(scratch_key, outer.block);
-    }
-    if (!has_room) return PE_NO_MEMORY;
+    if (n > 1 && scratch_bytes && !scratch_get(scratch_bytes)) return PE_NO_MEMORY;
+    if (n > 1) open_call(&call, n - 1);
+    if (!run_tasks(&call, true)) return PE_NO_MEMORY;
+    if (n > 1) close_call(&call);
     return atomic_load(&call.stop) ? PE_INTERRUPTED : PE_OK;
 }
 
