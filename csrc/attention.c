@@ -325,7 +325,8 @@ pe_status pe_attention(const pe_attention_params *p) {
     if (!job.few && p->stage == PE_RESULT)
         status = pe_find_order(p, job.group, job.heads, SORTED_TILES * job.k->lanes, &order);
     job.turns.memory = NULL;
-    if (status == PE_OK && p->rotate && !pe_make_turns(&p->plan, false, false, &job.turns)) status = PE_NO_MEMORY;
+    if (status == PE_OK && p->rotate && !pe_make_turns(&p->plan, false, PE_AS_THEY_ARE, &job.turns))
+        status = PE_NO_MEMORY;
     if (status == PE_OK) {
         pe_plan_attention(&job);
         status = run(&job);

@@ -42,17 +42,18 @@ typedef struct {
  * stream: out is past it too, rows of at most PE_STREAM_ROW bytes that follow one another.
  * heads: 2 where the same is done to other rows, x_apart and out_apart bytes from these (past the cache whole lines),
  * where that is faster: in the cache side by side, so that angles are loaded once; past it by turns, as memory serves
- * two streams sooner than one. Only where angles are given or kept; else 0 or 1.
- * twice: each angle stands twice, once for either member of its pair; float16 pairs only (twice_each).
+ * two streams sooner than one. Only where angles are given; else 0 or 1.
+ * zipped: angles stand in the order pe_zipped, and planes are a multiple of 8; float16 pairs only, whose out is a
+ * multiple of 16 bytes past the cache.
  * Half pairs of bfloat16, where pe_kernels.even_first says so: the angles of each run stand in the order pe_even_first,
  * in which values lie in registers.
  * turns: angles are made on the way from positions `position_step` apart (sincos_rows), so that arithmetic and memory
- * are busy together; cos and sin are then scratch for PE_ANGLE_ROWS rows or, where they are kept, for all. */
+ * are busy together; cos and sin are then scratch for PE_ANGLE_ROWS rows. */
 typedef struct {
     pe_dtype dtype;
     ptrdiff_t rows, planes, before, after, ahead;
     int blocks;
-    bool half, stream, twice, keep;
+    bool half, stream, zipped;
     const char *x, *next;
     char *cos, *sin, *out;
     ptrdiff_t x_step, angle_step, out_step, position_step;
@@ -64,6 +65,9 @@ typedef struct {
 
 /* place of the l-th of w angles where those of even planes come first */
 static inline ptrdiff_t pe_even_first(ptrdiff_t l, ptrdiff_t w) { return l % 2 * ((w + 1) / 2) + l / 2; }
+
+/* of l among angles where of every eight the second four stand between the first */
+static inline ptrdiff_t pe_zipped(ptrdiff_t l) { return l / 8 * 8 + l % 4 * 2 + l % 8 / 4; }
 
 #define PE_WHOLE_GAP 0x1p23
 
@@ -264,9 +268,8 @@ typedef struct {
     /* to[pe_even_first(l, w)] = from[l] of w angles. NULL where half pairs of bfloat16 take them in the order
      * of planes. */
     void (*even_first)(ptrdiff_t w, const float *from, float *to);
-    /* to[2i] = to[2i + 1] = from[i] of n angles, a multiple of PE_ANGLE_PAD; from may be the last half of `to`. NULL
-     * where float16 pairs are not turned by such angles. */
-    void (*twice_each)(ptrdiff_t n, const float *from, float *to);
+    /* to[pe_zipped(l)] = from[l] of n angles, a multiple of 8. NULL where float16 pairs are not turned by such. */
+    void (*zip)(ptrdiff_t n, const float *from, float *to);
     ptrdiff_t ahead; /* bytes: how early rows to be turned are asked for */
     void (*stream_end)(void); /* once a task, after stores past the cache: makes them visible to other threads */
 } pe_kernels;

@@ -97,9 +97,9 @@ static void end_stream(void) { fence(); }
 #define ATTEND(T) NULL
 #endif
 #if STREAM_REGISTERS
-#define TWICE_EACH twice_each
+#define ZIP zip
 #else
-#define TWICE_EACH NULL
+#define ZIP NULL
 #endif
 #if W_f32 > 1
 #define EVEN_FIRST even_first
@@ -126,6 +126,6 @@ static void end_stream(void) { fence(); }
 #define KERNELS                                                                                                       \
     .real = {REAL_KERNELS(f32, float), REAL_KERNELS(f64, double)}, .split_turns = split_turns,                        \
     .share_parts = share_parts, .whole_lines = STREAM_REGISTERS, .ahead = AHEAD_BYTES, .stream_end = end_stream,      \
-    .even_first = EVEN_FIRST, .twice_each = TWICE_EACH
+    .even_first = EVEN_FIRST, .zip = ZIP
 
 const pe_kernels TABLE = {.isa = ISA, KERNELS};

@@ -272,7 +272,7 @@ pe_status pe_retention(const pe_retention_params *p) {
     static const double speed[PE_ISA_COUNT] = {4e9, 4e10, 6e10, 6e10};
     const double products = (double)p->D * (double)p->V * (double)(2 * job.group + 2) * (double)(p->T + 1);
     const double seconds = 2 * (double)states * products * (double)job.k->size / 4 / speed[pe_active->isa];
-    if (p->rotate && !pe_make_turns(&p->plan, false, false, &job.turns)) return PE_NO_MEMORY;
+    if (p->rotate && !pe_make_turns(&p->plan, false, PE_AS_THEY_ARE, &job.turns)) return PE_NO_MEMORY;
     scratch_t w;
     const pe_status status = pe_run(states * job.blocks, (size_t)cut_scratch(&job, NULL, &w), seconds, retention_task,
                                     &job, p->num_threads);

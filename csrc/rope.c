@@ -15,8 +15,8 @@
 #define MOST_BYTES (4 << 20)    /* ... and of a large x: a head's rows in short runs cost 15 points of copy bandwidth */
 #define FAR_FROM (16 << 20)     /* bytes of x from which rows are asked for early; in cache that takes twice as long */
 #define STREAM_FROM (32 << 20)  /* bytes of output beyond which they are; in cache that costs 2.5-11 x */
-#define TWICE_FROM 4            /* rows that share angles from which on these are doubled: two shuffles less a vector,
-                                 * but in the cache their loads cost more */
+#define ZIP_FROM 4              /* rows that share angles from which on float16 pairs take these in their own order */
+#define PAGE 4096               /* what the lowest 12 bits of an address count in */
 #define MAX_BLOCK 256           /* rows of either kind in a task */
 #define SECONDS_PER_BYTE 3e-11  /* of reals, in the cache: 1 MiB of them takes 40 us, and two threads no less */
 #define SECONDS_PER_ANGLE 5e-10
@@ -34,12 +34,12 @@ typedef struct {
     pe_turns turns;
     axes_t table, shared;
     ptrdiff_t table_block, shared_block, table_blocks;
-    ptrdiff_t row_bytes, made_bytes, angle_bytes; /* of x; of one row of cos or of sin as it is made and used */
-    ptrdiff_t angle_step;                         /* from one row of cos or of sin to the next */
+    ptrdiff_t row_bytes, angle_bytes; /* of x; of one row of cos or of sin in scratch */
+    ptrdiff_t angle_step;             /* from one row of cos or of sin to the next */
     bool in_place, far, stream, tables, shared_inner;
-    bool ready;             /* tables are read where they are */
-    bool twice, even_first; /* angles stand in scratch twice each, or in the order pe_even_first */
-    bool own; /* a position serves one row: its angles are made where it is turned */
+    bool ready;           /* tables are read where they are */
+    pe_angle_order order; /* in which angles stand in scratch */
+    bool own;             /* a position serves one row: its angles are made where it is turned */
     size_t cos_at, sin_at, spare_at; /* in bytes from the start of scratch */
 } job_t;
 
@@ -134,16 +134,19 @@ static void plain_nans(ptrdiff_t n, float *angles) {
 static void load_table(const job_t *job, pe_dtype dtype, const char *from, char *spare, char *to) {
     const pe_plan *plan = &job->p->plan;
     const ptrdiff_t w = plan->planes / plan->blocks;
-    const bool ready = job->even_first && dtype == PE_F32 && (uintptr_t)from % sizeof(float) == 0;
-    if (!ready) job->k->load_row(dtype, plan->planes, from, job->even_first ? spare : to);
-    for (ptrdiff_t run = 0; job->even_first && run < plan->planes; run += w)
-        pe_active->even_first(w, (const float *)(ready ? from : spare) + run, (float *)to + run);
+    const bool moved = job->order != PE_AS_THEY_ARE;
+    const bool ready = moved && dtype == PE_F32 && (uintptr_t)from % sizeof(float) == 0;
+    if (!ready) job->k->load_row(dtype, plan->planes, from, moved ? spare : to);
+    const float *reals = (const float *)(ready ? from : spare);
+    if (job->order == PE_ZIPPED) pe_active->zip(plan->planes, reals, (float *)to);
+    for (ptrdiff_t run = 0; job->order == PE_EVEN_FIRST && run < plan->planes; run += w)
+        pe_active->even_first(w, reals + run, (float *)to + run);
 }
 
 static void load_tables(const job_t *job, ptrdiff_t first, ptrdiff_t n, char *spare, char *cos, char *sin) {
     const pe_rope_params *p = job->p;
     const pe_real_kernels *k = job->k;
-    const ptrdiff_t step = job->made_bytes;
+    const ptrdiff_t step = job->angle_bytes;
     ptrdiff_t at[MAX_BLOCK];
     offsets(&job->table, first, n, p->cos.stride, at);
     for (ptrdiff_t i = 0; i < n; i++)
@@ -160,7 +163,7 @@ static void load_tables(const job_t *job, ptrdiff_t first, ptrdiff_t n, char *sp
 /* cos and sin of a block's table rows, as the row kernels want them */
 static void make_angles(const job_t *job, const places_t *places, ptrdiff_t rows, char *cos, char *sin) {
     const int axes = job->p->plan.axes;
-    for (ptrdiff_t i = 0, n; i < rows; i += n, cos += n * job->made_bytes, sin += n * job->made_bytes) {
+    for (ptrdiff_t i = 0, n; i < rows; i += n, cos += n * job->angle_bytes, sin += n * job->angle_bytes) {
         const pe_turns turns = turns_at(job, places, i);
         n = same_head(job, places, i, rows);
         job->k->sincos_rows(&turns, n, places->position + i * axes, axes, cos, sin);
@@ -188,6 +191,13 @@ static void find_rows(const job_t *job, const axes_t *axes, ptrdiff_t first, ptr
 
 static ptrdiff_t clamp(ptrdiff_t x, ptrdiff_t low, ptrdiff_t high) { return x < low ? low : x > high ? high : x; }
 
+/* Where in scratch angles stand clear of stores to `out`: a load waits for an earlier store whose address has the same
+ * lowest 12 bits until that has left for memory. Angles of bfloat16 pairs keep step with out, and a little behind it
+ * they would meet such a store in every line, at a third of the speed or less. A KiB ahead they meet none. */
+static char *clear_of(const char *out, char *scratch) {
+    return scratch + ((uintptr_t)out + 1024 - (uintptr_t)scratch) % PAGE / 64 * 64;
+}
+
 static void rope_task(const void *context, ptrdiff_t task, void *scratch) {
     const job_t *job = context;
     const pe_rope_params *p = job->p;
@@ -204,27 +214,19 @@ static void rope_task(const void *context, ptrdiff_t task, void *scratch) {
     const ptrdiff_t item = pe_itemsize(job->dtype);
     pe_turned rows; /* not cleared as a whole: that takes as long as some rows */
     rows.dtype = job->dtype, rows.planes = plan->planes, rows.blocks = plan->blocks, rows.half = plan->half;
-    rows.twice = job->twice;
+    rows.zipped = job->order == PE_ZIPPED;
     rows.before = plan->offset * item, rows.after = job->row_bytes - pe_turned_end(plan) * item;
     rows.ahead = job->far ? 1 + pe_active->ahead / job->row_bytes : 0;
     rows.angle_step = swap ? 0 : job->angle_step;
     pe_turns turns;
     rows.turns = job->own ? &turns : NULL, rows.position = NULL, rows.position_step = plan->axes;
     rows.x_apart = rows.out_apart = 0;
-    char *const cos = job->ready ? p->cos.data + first * job->angle_step : (char *)scratch + job->cos_at;
-    char *const sin = job->ready ? p->sin.data + first * job->angle_step : (char *)scratch + job->sin_at;
+    char *const room = job->stream ? clear_of(p->out.data + outer->out[0] + inner->out[0], scratch) : scratch;
+    char *const cos = job->ready ? p->cos.data + first * job->angle_step : room + job->cos_at;
+    char *const sin = job->ready ? p->sin.data + first * job->angle_step : room + job->sin_at;
     if (!job->tables) find_places(job, first, table.n, &places);
-    /* past the cache, the first of many heads makes the angles on its way */
-    const bool woven = rows.keep = job->stream && !swap && !job->tables && !job->own && table.even[0] == table.n &&
-                                   same_head(job, &places, 0, table.n) == table.n;
-    const ptrdiff_t unused = table.n * (job->angle_bytes - job->made_bytes); /* the half they grow into */
-    char *const spare = (char *)scratch + job->spare_at;
-    if (job->tables && !job->ready) load_tables(job, first, table.n, spare, cos + unused, sin + unused);
-    if (!job->tables && !job->own && !woven) make_angles(job, &places, table.n, cos + unused, sin + unused);
-    if (job->twice && !woven) {
-        pe_active->twice_each(unused / job->k->size, (const float *)(cos + unused), (float *)cos);
-        pe_active->twice_each(unused / job->k->size, (const float *)(sin + unused), (float *)sin);
-    }
+    if (job->tables && !job->ready) load_tables(job, first, table.n, room + job->spare_at, cos, sin);
+    if (!job->tables && !job->own) make_angles(job, &places, table.n, cos, sin);
     const bool beside = !job->far && item == job->k->size;
     const bool by_two = !swap && (job->stream ? pe_active->whole_lines && !job->own : beside);
     for (ptrdiff_t i = 0, heads; i < outer->n; i += heads) {
@@ -233,7 +235,6 @@ static void rope_task(const void *context, ptrdiff_t task, void *scratch) {
             rows.x_apart = outer->x[i + 1] - outer->x[i], rows.out_apart = outer->out[i + 1] - outer->out[i];
             if (!job->stream || rows.out_apart % 64 == 0) heads = 2;
         }
-        if (woven) rows.turns = i ? NULL : &turns;
         for (ptrdiff_t j = 0, taken; j < inner->n; j += taken) {
             const ptrdiff_t angle = job->own ? 0 : (swap ? i : j) * job->angle_step;
             taken = inner->even[j] < inner->n - j ? inner->even[j] : inner->n - j;
@@ -301,27 +302,35 @@ static bool are_ready(const job_t *job) {
            step >= 0 && step == step_of(&job->table, p->sin.stride) && places % (uintptr_t)job->k->size == 0;
 }
 
+/* Pairs of float16 that many rows share the angles of, past the cache in whole vectors */
+static bool may_zip(const job_t *job) {
+    const pe_rope_params *p = job->p;
+    uintptr_t places = (uintptr_t)p->out.data;
+    for (int i = 0; i < p->ndim - 1; i++) places |= (uintptr_t)p->out.stride[i];
+    return job->far && job->dtype == PE_F16 && !p->plan.half && p->plan.planes % 8 == 0 && pe_active->zip &&
+           job->shared.rows >= ZIP_FROM && (!job->stream || places % 16 == 0);
+}
+
 pe_status pe_rope(const pe_rope_params *p) {
     job_t job; /* nor is this: there is room for many axes */
     job.p = p, job.dtype = p->x.dtype, job.k = &pe_active->real[pe_is_double(p->x.dtype)];
     job.turns.memory = NULL, job.table.n = job.shared.n = 0;
     job.tables = p->cos.data != NULL;
-    job.even_first = job.dtype == PE_BF16 && p->plan.half && pe_active->even_first;
     split_axes(&job);
     const ptrdiff_t rows = job.table.rows * job.shared.rows;
     if (rows == 0 || p->shape[p->ndim - 1] == 0) return PE_OK;
 
-    if (!job.tables && !pe_make_turns(&p->plan, p->inverse, job.even_first, &job.turns)) return PE_NO_MEMORY;
     job.row_bytes = p->shape[p->ndim - 1] * pe_itemsize(job.dtype);
     job.in_place = p->x.data == p->out.data;
+    job.far = rows * job.row_bytes >= FAR_FROM;
+    job.stream = !job.in_place && rows * job.row_bytes >= STREAM_FROM && job.row_bytes <= PE_STREAM_ROW;
+    job.order = may_zip(&job) ? PE_ZIPPED : PE_AS_THEY_ARE;
+    if (job.dtype == PE_BF16 && p->plan.half && pe_active->even_first) job.order = PE_EVEN_FIRST;
+    if (!job.tables && !pe_make_turns(&p->plan, p->inverse, job.order, &job.turns)) return PE_NO_MEMORY;
     job.shared_inner = job.shared.n && (!job.table.n || last_stride(&job.shared, p->x.stride) <
                                                             last_stride(&job.table, p->x.stride));
 
-    job.made_bytes = clamp(pe_padded(&p->plan) * job.k->size, 1, PTRDIFF_MAX);
-    job.far = rows * job.row_bytes >= FAR_FROM;
-    job.twice = job.far && job.dtype == PE_F16 && !p->plan.half && job.shared.rows >= TWICE_FROM &&
-                pe_active->twice_each;
-    const ptrdiff_t angle_bytes = job.angle_bytes = (job.twice ? 2 : 1) * job.made_bytes;
+    const ptrdiff_t angle_bytes = job.angle_bytes = clamp(pe_padded(&p->plan) * job.k->size, 1, PTRDIFF_MAX);
     /* as many shared rows as may be, since each block of them makes its angles anew */
     job.shared_block = clamp(job.shared.rows, 1, MAX_BLOCK);
     if (job.table.rows == 1) job.shared_block = clamp(TASK_BYTES / job.row_bytes, 1, job.shared_block);
@@ -333,17 +342,18 @@ pe_status pe_rope(const pe_rope_params *p) {
     job.table_block = clamp(job.table_block, 1, job.table.rows < MAX_BLOCK ? job.table.rows : MAX_BLOCK);
     job.table_blocks = (job.table.rows + job.table_block - 1) / job.table_block;
     const ptrdiff_t shared_blocks = (job.shared.rows + job.shared_block - 1) / job.shared_block;
-    job.stream = !job.in_place && rows * job.row_bytes >= STREAM_FROM && job.row_bytes <= PE_STREAM_ROW;
 
-    const size_t table = ((size_t)((job.own ? PE_ANGLE_ROWS : job.table_block) * angle_bytes) + 63) / 64 * 64;
+    const size_t unit = job.stream ? PAGE : 64; /* sin must keep clear too */
+    const size_t table = ((size_t)((job.own ? PE_ANGLE_ROWS : job.table_block) * angle_bytes) + unit - 1) / unit * unit;
     /* whole lines of out meet whole vectors of angles: across two lines they take up to twice as long */
-    const size_t item = (size_t)pe_itemsize(job.dtype), per_angle = p->plan.half || job.twice ? item : 2 * item;
+    const size_t item = (size_t)pe_itemsize(job.dtype), per_angle = p->plan.half ? item : 2 * item;
     const size_t skipped = (uintptr_t)p->out.data % 64 / per_angle;
-    const bool by_lines = job.stream && (!p->plan.half || (pe_active->whole_lines && item > 2));
-    job.cos_at = by_lines ? skipped * (size_t)job.k->size % 64 : 0;
+    const bool by_lines = !p->plan.half || (pe_active->whole_lines && item > 2);
+    job.cos_at = by_lines && job.stream && job.order != PE_ZIPPED ? skipped * (size_t)job.k->size % 64 : 0;
     job.sin_at = job.cos_at + table;
     job.spare_at = job.sin_at + table;
-    const size_t scratch = job.ready ? 0 : job.spare_at + (size_t)(job.even_first && job.tables ? job.made_bytes : 0);
+    const size_t spare = job.order != PE_AS_THEY_ARE && job.tables ? (size_t)job.angle_bytes : 0;
+    const size_t scratch = job.ready ? 0 : job.spare_at + spare + (job.stream ? PAGE : 0);
     const double seconds = SECONDS_PER_BYTE * (double)(rows * p->shape[p->ndim - 1] * job.k->size) +
                            SECONDS_PER_ANGLE * (double)(job.table.rows * p->plan.planes) * (double)shared_blocks;
     /* half of a row turned in place would be lost to an interrupt: such a call runs to its end */

@@ -5,12 +5,12 @@
 #include <string.h>
 
 /* place of plane l in a row of angles */
-static ptrdiff_t place_of(const pe_plan *plan, bool even_first, ptrdiff_t l) {
+static ptrdiff_t place_of(const pe_plan *plan, pe_angle_order order, ptrdiff_t l) {
     const ptrdiff_t w = plan->planes / plan->blocks;
-    return even_first ? l / w * w + pe_even_first(l % w, w) : l;
+    return order == PE_EVEN_FIRST ? l / w * w + pe_even_first(l % w, w) : order == PE_ZIPPED ? pe_zipped(l) : l;
 }
 
-bool pe_make_turns(const pe_plan *plan, bool inverse, bool even_first, pe_turns *turns) {
+bool pe_make_turns(const pe_plan *plan, bool inverse, pe_angle_order order, pe_turns *turns) {
     turns->axes = plan->axes;
     turns->padded = pe_padded(plan);
     turns->amplitude = inverse ? 1 / plan->amplitude : plan->amplitude;
@@ -29,14 +29,14 @@ bool pe_make_turns(const pe_plan *plan, bool inverse, bool even_first, pe_turns 
     for (ptrdiff_t row = 0; row < plan->axes * plan->heads; row++) {
         double *to = high + row * turns->padded;
         const char *from = plan->freqs + row * plan->planes * (ptrdiff_t)sizeof *to;
-        if (!even_first) memcpy(to, from, (size_t)plan->planes * sizeof *to);
-        for (ptrdiff_t l = 0; even_first && l < plan->planes; l++)
-            to[place_of(plan, even_first, l)] = pe_double_at(from, l);
+        if (order == PE_AS_THEY_ARE) memcpy(to, from, (size_t)plan->planes * sizeof *to);
+        for (ptrdiff_t l = 0; order != PE_AS_THEY_ARE && l < plan->planes; l++)
+            to[place_of(plan, order, l)] = pe_double_at(from, l);
     }
     turns->highest = pe_active->split_turns((ptrdiff_t)n, high, low, word, rest);
     for (int a = 0; plan->rate && a < plan->axes; a++)
         for (ptrdiff_t l = 0; l < plan->planes; l++)
-            rate[a * turns->padded + place_of(plan, even_first, l)] =
+            rate[a * turns->padded + place_of(plan, order, l)] =
                 -turns->sign * M_LOG2E * pe_double_at(plan->rate, a * plan->planes + l);
     turns->rate = plan->rate ? rate : NULL;
     turns->high = high;

@@ -4,9 +4,12 @@
 
 #include "kernels.h"
 
-/* Turns per position of a plan, in the order of its planes or in that of pe_even_first; turns->memory belongs to
- * the caller (free). false: no memory. */
-bool pe_make_turns(const pe_plan *plan, bool inverse, bool even_first, pe_turns *turns);
+/* Orders of planes: as they are, by runs of a block in that of pe_even_first, or in that of pe_zipped. */
+typedef enum { PE_AS_THEY_ARE, PE_EVEN_FIRST, PE_ZIPPED } pe_angle_order;
+
+/* Turns per position of a plan, in this order of its planes; turns->memory belongs to the caller (free). false: no
+ * memory. */
+bool pe_make_turns(const pe_plan *plan, bool inverse, pe_angle_order order, pe_turns *turns);
 
 /* those of one head, where heads have their own frequencies */
 static inline pe_turns pe_turns_of(pe_turns turns, ptrdiff_t head) {

@@ -44,7 +44,7 @@ pe_status pe_tables(const pe_tables_params *p) {
     for (int i = 0; i < p->ndim; i++) job.rows *= p->shape[i];
     const ptrdiff_t row_bytes = 2 * p->plan.planes * (ptrdiff_t)sizeof(double);
     if (job.rows == 0 || row_bytes == 0) return PE_OK;
-    if (!pe_make_turns(&p->plan, false, false, &job.turns)) return PE_NO_MEMORY;
+    if (!pe_make_turns(&p->plan, false, PE_AS_THEY_ARE, &job.turns)) return PE_NO_MEMORY;
     job.rows_a_task = row_bytes < TASK_BYTES ? TASK_BYTES / row_bytes : 1;
     const double seconds = SECONDS_PER_ANGLE * (double)job.rows * (double)(p->plan.planes * p->plan.axes);
     const pe_status status = pe_run((job.rows + job.rows_a_task - 1) / job.rows_a_task,

@@ -273,11 +273,22 @@ static inline void stream_line(char *to, const char *from) {
 #define STREAM_REGISTERS 1
 static inline void stream_f32(void *p, vec_f32 a) { _mm256_stream_ps(p, a); }
 static inline void stream_f64(void *p, vec_f64 a) { _mm256_stream_pd(p, a); }
+/* W values of 16 bits */
+typedef __m128i vec_short;
+static inline vec_short to_halves(vec_f32 a) {
+    return _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+static inline void store_short(void *p, vec_short a) { _mm_storeu_si128(p, a); }
+static inline vec_f32 join_short(vec_short low, vec_short high) {
+    return _mm256_castsi256_ps(_mm256_set_m128i(high, low));
+}
+/* of W reals, those in even places twice each, and those in odd places */
+static inline void unzip_twice(const float *p, vec_f32 a[2]) {
+    a[0] = _mm256_moveldup_ps(_mm256_loadu_ps(p)), a[1] = _mm256_movehdup_ps(_mm256_loadu_ps(p));
+}
 /* 2 W values of 16 bits, rounded once */
 static inline vec_f32 halves(vec_f32 a, vec_f32 b) {
-    const __m128i low = _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    const __m128i high = _mm256_cvtps_ph(b, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    return _mm256_castsi256_ps(_mm256_set_m128i(high, low));
+    return join_short(to_halves(a), to_halves(b));
 }
 static inline void stream_halves(void *p, vec_f32 a, vec_f32 b) { stream_f32(p, halves(a, b)); }
 static inline void stream_bfloats(void *p, vec_f32 a, vec_f32 b) {

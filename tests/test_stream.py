@@ -70,7 +70,7 @@ def test_large_rotations_whose_rows_have_positions_of_their_own(dtype, width, pl
 @pytest.mark.parametrize("width, rotary_dim", [(64, 64), (44, 36)])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_large_rotations_amid_other_numbers(dtype, width, rotary_dim, layout):
-    """Rows that do not follow one another, of heads whole lines apart; the first makes the angles."""
+    """Rows that do not follow one another, of heads whole lines apart."""
     rows = LARGE // (3 * width * np.dtype(dtype).itemsize) // 64 * 64 + 64
     x = values(rows, width, dtype)
     room = np.full((3, rows, width + 7), 77, dtype)
@@ -146,7 +146,7 @@ def test_large_biases_amid_other_numbers(dtype):
 def test_heads_that_lie_in_another_order_than_their_results(dtype, width, offset, layout):
     """Two are turned side by side, the last of five alone; the last task has one row a head.
 
-    Angles are ready, or made on the way of the first two.
+    Angles are ready, or made by the task.
     """
     rows = LARGE // (5 * width * np.dtype(dtype).itemsize) // 256 * 256 + 257
     some = np.random.default_rng(0).standard_normal((999, width), np.float32)
@@ -163,3 +163,26 @@ def test_heads_that_lie_in_another_order_than_their_results(dtype, width, offset
                 given = {} if ready else {"positions": np.arange(rows)[part]}
                 small = pe.apply_rope(x[4 - head, part], *angles, **given, layout=layout)
                 assert out[head, part].tobytes() == small.tobytes()
+
+
+@pytest.mark.parametrize("width, rotary_dim", [(128, None), (80, None), (72, 48), (64, 12)])
+def test_large_float16_pairs_whose_angles_many_heads_share(width, rotary_dim):
+    """Positions inside heads, heads inside positions, and in place."""
+    rows, turn = LARGE // (5 * width * 2) + 3, {"rotary_dim": rotary_dim}
+    some = np.random.default_rng(0).standard_normal((999, width), np.float32)
+    x, positions = np.resize(some, (5, rows, width)).astype(np.float16), np.arange(rows)
+    tables = [t.astype(np.float32) for t in pe.build_rope_cache(rows, rotary_dim or width)]
+    for ready in (True, False):
+        given = {} if ready else {"positions": positions}
+        out = pe.apply_rope(x, *(tables if ready else ()), **given, **turn)
+        for part in slice(0, 30), slice(rows - 300, rows):
+            angles = [t[part] for t in tables] if ready else []
+            given = {} if ready else {"positions": positions[part]}
+            small = pe.apply_rope(x[:, part], *angles, **given, **turn)
+            assert out[:, part].tobytes() == small.tobytes()
+        given = {} if ready else {"positions": positions}
+        inside = x.swapaxes(0, 1).copy().swapaxes(0, 1)
+        assert pe.apply_rope(inside, *(tables if ready else ()), **given, **turn).tobytes() == out.tobytes()
+        same = x.copy()
+        pe.apply_rope(same, *(tables if ready else ()), **given, **turn, out=same)
+        assert same.tobytes() == out.tobytes()
