@@ -35,6 +35,7 @@ static inline double scalar_f64(const char *p) {
 #define REAL_IS_FLOAT 1
 #define REAL_MAX FLT_MAX
 #define STORE_FROM_F64 store_narrow_f32
+#include "multiply.inc.h"
 #include "rows.inc.h"
 #include "rotate.inc.h"
 #include "bias.inc.h"
@@ -62,6 +63,7 @@ static inline double widen_at(pe_dtype dtype, const char *p) {
 #define REAL_IS_FLOAT 0
 #define REAL_MAX DBL_MAX
 #define STORE_FROM_F64 store_f64
+#include "multiply.inc.h"
 #include "rows.inc.h"
 #include "rotate.inc.h"
 #include "bias.inc.h"

@@ -350,17 +350,22 @@ static void FN(sincos_rows)(const pe_turns *turns, ptrdiff_t n, const double *po
         FN(fade_angles)(turns, position + i * step, (REAL *)cos + i * turns->padded, (REAL *)sin + i * turns->padded);
 }
 
+/* Blocks follow each other along the rows that are not a tile's: such rows may be a power of two apart and share few of
+ * L1's sets, where a line of each of 64 would not stay until its other half is wanted. */
 static void FN(transpose)(ptrdiff_t rows, ptrdiff_t columns, double same, const void *factor, const void *src,
                           ptrdiff_t src_lead, void *dst, ptrdiff_t dst_lead) {
     enum { B = BLOCK };
     const REAL *from = src, *each = factor, one = (REAL)same;
     REAL *to = dst;
     const ptrdiff_t whole_rows = rows / B * B, whole_columns = columns / B * B;
-    for (ptrdiff_t c = 0; c < whole_columns; c += B) {
-        const CONCAT(block, R) f = each ? v(block_load)(each + c) : v(block_set1)(one);
-        for (ptrdiff_t r = 0; r < whole_rows; r += B)
+    const bool into_tile = dst_lead == STEP_REALS;
+    const ptrdiff_t outer = into_tile ? whole_rows : whole_columns, inner = into_tile ? whole_columns : whole_rows;
+    for (ptrdiff_t o = 0; o < outer; o += B)
+        for (ptrdiff_t i = 0; i < inner; i += B) {
+            const ptrdiff_t r = into_tile ? o : i, c = into_tile ? i : o;
+            const CONCAT(block, R) f = each ? v(block_load)(each + c) : v(block_set1)(one);
             v(transpose_block)(from + r * src_lead + c, src_lead, to + c * dst_lead + r, dst_lead, f);
-    }
+        }
     for (ptrdiff_t r = 0; r < rows; r++)
         for (ptrdiff_t c = r < whole_rows ? whole_columns : 0; c < columns; c++)
             to[c * dst_lead + r] = (each ? each[c] : one) * from[r * src_lead + c];

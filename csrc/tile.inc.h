@@ -1,7 +1,5 @@
-/* Tile kernels for one kind of real, written once in vector names: the matrix product with queries in the lanes, and
- * what happens to a tile of scores between its two products. Contracts: kernels.h. */
-
-#include "multiply.inc.h"
+/* Tile kernels for one kind of real, written once in vector names: what happens to a tile of scores between its two
+ * products (multiply.inc.h). Contracts: kernels.h. */
 
 static void FN(multiply_visible)(ptrdiff_t rows, ptrdiff_t inner, const char *a, ptrdiff_t row_stride,
                                  ptrdiff_t inner_stride, const void *b, void *c, int first, int n,

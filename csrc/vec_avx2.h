@@ -84,10 +84,12 @@ static inline mask_f64 from_bits_f64(uint64_t bits) {
     return _mm256_castsi256_pd(_mm256_cmpeq_epi64(all, lane));
 }
 
+/* where exp2 ends: below it is 0 */
+#define LEAST_f32 -127
 /* x = n + r, n integral; n is kept as it stands after the addition that rounds, its low bits the exponent field of
- * 2^(n + 27); in double n + twice the exponent bias. */
+ * 2^n; in double n + twice the exponent bias. */
 static inline vec_f32 split_f32(vec_f32 x, vec_f32 *r) {
-    const __m256 magic = _mm256_set1_ps(0x1.8p23f + 127 + 27);
+    const __m256 magic = _mm256_set1_ps(0x1.8p23f + 127);
     const __m256 n = _mm256_add_ps(x, magic);
     *r = _mm256_sub_ps(x, _mm256_sub_ps(n, magic));
     return n;
@@ -98,13 +100,13 @@ static inline vec_f64 split_f64(vec_f64 x, vec_f64 *r) {
     *r = _mm256_sub_pd(x, _mm256_sub_pd(n, magic));
     return n;
 }
-/* a * 2^n for such an n, down to where the result is zero, in two steps, of which the last alone may leave the normal
- * numbers: one exponent field holds half the range in double, and all of -154 .. 100 in float. The shift to the
- * exponent drops all but n from its bits. At the least n that exp2 asks for the field is 0, and so is the result: a
- * product below the normal numbers would take many times as long. NaN in a stays NaN. */
+/* a * 2^n for such an n. The shift to the exponent drops all but n from its bits. At the least n that exp2 asks for the
+ * field is 0, and so is the result: a product below the normal numbers would take many times as long, and float stops
+ * there, since a second factor takes 6 % of a softmax. In double one exponent field holds half the range: two steps, of
+ * which the last alone may leave the normal numbers. NaN in a stays NaN. */
 static inline vec_f32 scale2_f32(vec_f32 a, vec_f32 n) {
     const __m256 p = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(n), 23));
-    return _mm256_mul_ps(_mm256_mul_ps(a, p), _mm256_set1_ps(0x1p-27f));
+    return _mm256_mul_ps(a, p);
 }
 static inline vec_f64 scale2_f64(vec_f64 a, vec_f64 n) {
     const __m256i both = _mm256_castpd_si256(n), half = _mm256_srli_epi64(both, 1), rest = _mm256_sub_epi64(both, half);

@@ -43,6 +43,8 @@ typedef __mmask8 mask_f64;
 VEC_COMMON(f32, ps, __mmask16, float)
 VEC_COMMON(f64, pd, __mmask8, double)
 
+/* where exp2 ends: below it is 0 */
+#define LEAST_f32 -154
 /* x = n + r, n integral: what scale2 takes */
 static inline vec_f32 split_f32(vec_f32 x, vec_f32 *r) {
     const vec_f32 n = round_f32(x);

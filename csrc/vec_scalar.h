@@ -46,6 +46,8 @@ typedef int mask_f64;
 VEC_COMMON(f32, float, f)
 VEC_COMMON(f64, double, )
 
+/* where exp2 ends: below it is 0 */
+#define LEAST_f32 -154
 /* x = n + r, n integral: what scale2 takes */
 static inline float split_f32(float x, float *r) {
     const float n = round_f32(x);

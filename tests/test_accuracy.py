@@ -131,6 +131,31 @@ def test_small_weights_keep_their_digits(dtype, unit, isa):
     assert (abs(weights / exact - 1) <= (4 + 1.5 * abs(scores)) * unit).all()
 
 
+@pytest.mark.parametrize("queries", [1, 20])
+@each_isa
+def test_weights_down_to_the_least_normal_number(queries, isa):
+    powers = np.array([0, -1, -60, -124, -126, -200, -1e6, -np.inf])  # of two
+    q, k = np.full((queries, 1), np.log(2), np.float32), powers[:, None].astype(np.float32)
+    weights = pe.attention(q, k, np.eye(8, dtype=np.float32), scale=1.0)
+    np.testing.assert_allclose(weights[0], np.exp2(powers) / np.exp2(powers).sum(), rtol=2e-5, atol=2.0**-130)
+    assert not weights[:, 5:].any()
+
+
+@pytest.mark.parametrize("shape", [(3, 70, 90, 40), (1, 128, 128, 128)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@each_isa
+def test_a_normaliser_or_rows_apart_change_no_bit(dtype, shape, isa):
+    H, M, N, D = shape
+    rng = np.random.default_rng(7)
+    q, k, v = (rng.normal(size=(H, n, D)).astype(dtype) for n in (M, N, N))
+    out, _ = pe.attention(q, k, v, return_lse=True)
+    assert np.array_equal(pe.attention(q, k, v), out)
+    assert np.array_equal(pe.attention(q, k, v, sinks=np.full(H, -np.inf)), out)
+    far = np.empty((H, M, 4 * D), dtype)[..., :D]
+    pe.attention(np.repeat(q, 2, -1)[..., ::2], k, v, out=far)
+    assert np.array_equal(far, out)
+
+
 @each_isa
 def test_hundred_thousand_equal_weights(isa):
     """Sums over many keys do not drift: the mean of ones is one, and the normaliser is N."""
