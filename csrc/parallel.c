@@ -183,14 +183,14 @@ static void open_call(call_t *call, int wanted) {
     pthread_mutex_unlock(&lock);
 }
 
-/* Takes the call off the list, so that nobody begins any more, and waits for those who have begun: a short spin, then
- * asleep, so that a helper that lost its processor can have this one; awake to signals throughout. */
+/* Lets nobody begin any more, and waits for those who have begun: a short spin, then asleep, so that a helper that lost
+ * its processor can have this one; awake to signals throughout, and on the list for handlers that fork. */
 static void close_call(call_t *call) {
+    call_t *outer = current_call;
+    const bool outer_caller = is_caller;
     pthread_mutex_lock(&lock);
-    call_t **at = &open_calls;
-    while (*at && *at != call) at = &(*at)->link; /* a fork amid the call empties the list */
-    if (*at) *at = call->link;
     atomic_fetch_sub(&places, call->wanted);
+    call->wanted = 0;
     pthread_mutex_unlock(&lock);
     const double since = now();
     while (atomic_load(&call->inside) && now() - since < SPIN_SECONDS) {}
@@ -207,8 +207,13 @@ static void close_call(call_t *call) {
         call->asked = 7; /* the next question looks at the clock */
         pe_stopping();
     }
-    current_call = NULL;
-    is_caller = false;
+    current_call = outer;
+    is_caller = outer_caller;
+    pthread_mutex_lock(&lock);
+    call_t **at = &open_calls;
+    while (*at && *at != call) at = &(*at)->link; /* a fork amid the call empties the list */
+    if (*at) *at = call->link;
+    pthread_mutex_unlock(&lock);
 }
 
 /* ---- the process ---- */

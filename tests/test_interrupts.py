@@ -152,6 +152,37 @@ def test_a_handler_may_fork_and_the_child_is_interrupted():
 
 
 @with_two_threads
+def test_a_handler_may_fork_while_the_caller_waits_for_a_helper():
+    """Of the last two tasks one takes eight times as long: whoever has the other waits. Forks at any moment end."""
+    report = output(ALARM + """
+    import warnings
+    warnings.simplefilter("ignore", DeprecationWarning)
+    N, me, children = 1 << 19, os.getpid(), []
+    q = np.ones((8, 1, 64, 8), np.float32)
+    k = np.broadcast_to(q[:1, :, :1], (8, 1, N, 8))
+    lengths = np.array([1] * 6 + [N // 8, N])
+    signal.signal(signal.SIGALRM, lambda *_: children.append(os.fork()))
+    for _ in range(5):
+        signal.setitimer(signal.ITIMER_REAL, 0.06, 0.06)
+        try:
+            pe.attention(q, k, k, kv_lengths=lengths, num_threads=2)
+        except KeyboardInterrupt:
+            assert os.getpid() != me
+        if os.getpid() != me:
+            os._exit(0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    end, left = time.monotonic() + 30, set(children)
+    while left and time.monotonic() < end:
+        left -= {child for child in left if os.waitpid(child, os.WNOHANG)[0]}
+        time.sleep(0.02)
+    for child in left:
+        os.kill(child, signal.SIGKILL)
+    print(len(children) > 0, len(left))
+    """, PE_ISA="scalar")
+    assert report.split() == ["True", "0"]
+
+
+@with_two_threads
 def test_the_process_may_end_amid_a_call_of_a_daemon_thread():
     """Python ends such a thread where it asks for the interpreter; helpers are at work on its call."""
     report = output(ALARM + """
