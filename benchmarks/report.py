@@ -84,10 +84,14 @@ def judge(case: Case, results: list[dict], isa: str = "avx512") -> list[dict]:
     return found
 
 
+def _count(threads: int) -> str:
+    return f"{threads} thread{'s' if threads > 1 else ''}"
+
+
 def behind(results: list[dict]) -> list[str]:
     """One line for every row and peer that is faster than `pe` both in its best time and in the median."""
     return [
-        f"  {result['label']}, {threads} threads: {name} {peer['ratio']['best']:.2f} best, "
+        f"  {result['label']}, {_count(threads)}: {name} {peer['ratio']['best']:.2f} best, "
         f"{peer['ratio']['median']:.2f} median"
         for result in results
         for threads, run in result["runs"].items()
@@ -120,5 +124,5 @@ def verdict(floor: dict) -> str:
     """One line about one floor."""
     word = {None: "not measured", True: "met", False: "BELOW"}[floor["met"]]
     got = "{best:.2f} best, {median:.2f} median; ".format(**floor["measured"]) if floor["measured"] else ""
-    threads = f"{floor['threads']} thread{'s' if floor['threads'] > 1 else ''}"
-    return f"  {word:12} {floor['case']}, {threads}: {floor['what']} {got}floor {floor['floor']:.2f}"
+    row = f"{floor['case']}, {_count(floor['threads'])}"
+    return f"  {word:12} {row}: {floor['what']} {got}floor {floor['floor']:.2f}"

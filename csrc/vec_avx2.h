@@ -101,9 +101,9 @@ static inline vec_f64 split_f64(vec_f64 x, vec_f64 *r) {
     return n;
 }
 /* a * 2^n for such an n. The shift to the exponent drops all but n from its bits. At the least n that exp2 asks for the
- * field is 0, and so is the result: a product below the normal numbers would take many times as long, and float stops
- * at 2^-126.5, since a second factor takes 6 % of a softmax. In double one exponent field holds half the range: two steps, of
- * which the last alone may leave the normal numbers. NaN in a stays NaN. */
+ * field is 0, and so is the result: a product below the normal numbers would take many times as long. Float stops at
+ * 2^-126.5, since a second factor takes 6 % of a softmax. In double one exponent field holds half the range: two steps,
+ * of which the last alone may leave the normal numbers. NaN in a stays NaN. */
 static inline vec_f32 scale2_f32(vec_f32 a, vec_f32 n) {
     const __m256 p = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(n), 23));
     return _mm256_mul_ps(a, p);

@@ -148,7 +148,7 @@ def test_a_chart_without_matplotlib_is_refused_before_the_run(monkeypatch, capsy
 def test_a_faster_peer_is_named():
     peer = {"ratio": {"median": 0.5, "best": 0.7}}
     rows = [{"label": "a row", "runs": {1: {"peers": {"torch": peer, "plain": peer}}}}]
-    assert report.behind(rows) == ["  a row, 1 threads: torch 0.70 best, 0.50 median"]
+    assert report.behind(rows) == ["  a row, 1 thread: torch 0.70 best, 0.50 median"]
 
 
 def test_growth_is_held_against_the_square_of_the_length():

@@ -153,7 +153,7 @@ def test_a_handler_may_fork_and_the_child_is_interrupted():
 
 @with_two_threads
 def test_a_handler_may_fork_while_the_caller_waits_for_a_helper():
-    """Of the last two tasks one takes eight times as long: whoever has the other waits. Forks at any moment end."""
+    """Of the last two tasks one takes eight times as long: whoever has the other waits. Every child ends."""
     report = output(ALARM + """
     import warnings
     warnings.simplefilter("ignore", DeprecationWarning)
