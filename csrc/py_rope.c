@@ -335,7 +335,8 @@ PyObject *pe_py_rope_tables(PyObject *self, PyObject *const *a, Py_ssize_t n) {
     if (!pe_read_switch(a[2], &together)) return pe_not_plain();
     if (!pe_read_plan(a[1], &p.plan) || p.plan.heads != 1 || !read_table_positions(a[0], &p))
         return PyErr_Occurred() ? NULL : pe_not_plain();
-    npy_intp shape[PE_MAX_AXES + 1]; /* one more than NumPy makes: it says so */
+    if (p.ndim == PE_MAX_AXES) return pe_not_plain(); /* the tables have one axis more */
+    npy_intp shape[PE_MAX_AXES];
     for (int i = 0; i < p.ndim; i++) shape[i] = (npy_intp)p.shape[i];
     shape[p.ndim] = (npy_intp)(p.plan.planes * (together ? 2 : 1));
     PyObject *sin = PyArray_SimpleNew(p.ndim + 1, shape, NPY_DOUBLE), *result = sin;

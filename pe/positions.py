@@ -13,6 +13,7 @@ from ._check.arrays import to_array, values
 from ._check.positions import LIMIT, is_scalar, numbers
 from ._keywords import explain_keywords
 from ._scalars import amount, integer, positive, shown
+from ._shapes import MAX_AXES, refuse_too_many_axes
 from .ops._plain import run
 from .rope import geometric_freqs
 
@@ -63,6 +64,8 @@ def grid_positions(height: int, width: int, *more: int, prefix: int = 0) -> tupl
     """
     sizes = {"height": height, "width": width, **{f"axis {i}": n for i, n in enumerate(more, 2)}}
     shape = tuple(integer(name, n, 0) for name, n in sizes.items())
+    if len(shape) >= MAX_AXES:                              # np.indices adds one
+        raise ValueError(f"a grid has at most {MAX_AXES - 1} axes; got {len(shape)}")
     axes = np.indices(shape, dtype=np.int64).reshape(len(shape), -1)
     front = np.zeros(integer("prefix", prefix, 0), np.int64)
     return tuple(np.concatenate([front, axis]) for axis in axes[::-1])
@@ -296,7 +299,9 @@ def sinusoidal(positions: ArrayLike, dim: int, *, base: float = 10000.0) -> NDAr
     plan = (_plan if usual else _plan.__wrapped__)(dim, base)
     result = _core.rope_tables(positions, plan, True)
     if result is NotImplemented:
-        result = run(_core.rope_tables, (numbers("positions", positions), plan, True))
+        array = numbers("positions", positions)
+        refuse_too_many_axes("positions", array.ndim, 1)
+        result = run(_core.rope_tables, (array, plan, True))
     return cast("NDArray[np.float64]", result)
 
 

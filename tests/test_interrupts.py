@@ -164,7 +164,7 @@ def test_a_handler_may_fork_while_the_caller_waits_for_a_helper():
     signal.signal(signal.SIGALRM, lambda *_: children.append(os.fork()))
     start = time.monotonic()
     pe.attention(q, k, k, kv_lengths=lengths, num_threads=2)
-    pause = max(0.06, (time.monotonic() - start) / 8)  # a slow build shall not fork faster than its children end
+    pause = max(0.06, (time.monotonic() - start) / 8)  # not faster than children end
     for _ in range(5):
         signal.setitimer(signal.ITIMER_REAL, pause, pause)
         try:

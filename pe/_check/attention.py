@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from .._scalars import amount
+from .._shapes import broadcast
 from . import clocks, options, visibility
 from .arrays import common_dtype, on_scores, plain, to_array, values
 from .bias import EXPLODES, REWARDS
@@ -92,7 +93,7 @@ def _shapes(q, k, v):
         raise ValueError(f"q has H = {amount(heads, 'head')} (shape {q}), k has K = {key_heads} (shape {k}); "
                          f"K must divide H{_other_axes(q, k, v)}")
     try:
-        lead = np.broadcast_shapes(q[:-3], k[:-3], v[:-3])
+        lead = broadcast(q[:-3], k[:-3], v[:-3])
     except ValueError:
         raise ValueError(f"the batch axes of q {q[:-3]}, k {k[:-3]} and v {v[:-3]} do not broadcast; "
                          f"expected each equal or 1") from None

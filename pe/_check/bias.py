@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._scalars import amount, shown
+from .._shapes import broadcast, refuse_too_many_axes
 from . import clocks, options
 from .arrays import VALUE_DTYPES, coefficients, fitting_index, is_value_dtype, plain, values
 from .out import target
@@ -97,6 +98,9 @@ def _penalty(name, slopes, own_dtype, q_positions, k_positions, times, causal, d
 
 def _lead(shapes):
     """Return the leading axes of the result: operands that have any must have equally many."""
+    for name, shape in shapes.items():
+        rows = "positions" in name or "clock" in name       # these have an axis of the result behind them
+        refuse_too_many_axes(name, len(shape) + rows, 2 - rows)
     counts = {len(shape) for shape in shapes.values() if shape}
     text = ", ".join(f"{name} {shape}" for name, shape in shapes.items() if shape)
     if len(counts) > 1:
@@ -107,7 +111,7 @@ def _lead(shapes):
         raise ValueError(f"leading axes are {text}; expected equally many, each equal or 1: "
                          f"put axes of length 1 in, such as {few}{index[:-1]}{rows}]")
     try:
-        return np.broadcast_shapes(*shapes.values())
+        return broadcast(*shapes.values())
     except ValueError:
         raise ValueError(f"leading axes are {text}; expected each equal or 1") from None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._scalars import amount
+from .._shapes import broadcast
 from .arrays import plain
 from .positions import numbers
 
@@ -51,6 +52,6 @@ def beside(clock, lengths, M):
     rows = np.maximum(lengths[..., None, None] - M + np.arange(M), 0)
     if clock.ndim == 1:
         return clock[rows]
-    lead = np.broadcast_shapes(clock.shape[:-1], rows.shape[:-1])
+    lead = broadcast(clock.shape[:-1], rows.shape[:-1])
     return np.take_along_axis(np.broadcast_to(clock, (*lead, clock.shape[-1])),
                               np.broadcast_to(rows, (*lead, M)), axis=-1)

@@ -176,8 +176,9 @@ def _by_query_head(S, rates, time, sizes):
 
 def _goes_on(what, time, before):
     """Raise if the first row stands before the state."""
-    first, before = np.broadcast_arrays(time[..., :1], np.asarray(before)[..., None])
+    first, before = time[..., :1], np.asarray(before)[..., None]
     late = first < before
+    first, before = (np.broadcast_to(each, late.shape) for each in (first, before))
     if late.any():
         index = "[..., None]" if before.ndim > 1 else ""
         hint = f"; a clock goes on from there: state.clock{index} + clock" if what == "clock" else ""

@@ -6,6 +6,7 @@ import numpy as np
 
 from .. import _core
 from .._scalars import amount
+from .._shapes import broadcast
 from ..rope import MAX_AXES, canonical_layout
 from . import options
 from .arrays import coefficients, plain, values
@@ -84,7 +85,8 @@ def _stay_finite(rate, points, dtype):
     if rate.size == 0 or any(p.size == 0 for p in points) or _stays_normal(rate, points, dtype):
         return
     limit = _LIMITS[_compute(dtype)]
-    p = np.stack(np.broadcast_arrays(*points), axis=-1).astype(np.float64)
+    shape = broadcast(*(p.shape for p in points))
+    p = np.stack([np.broadcast_to(p, shape) for p in points], axis=-1).astype(np.float64)
     exponents = p @ rate
     worst = exponents.flat[np.abs(exponents).argmax()]
     if abs(worst) > limit:

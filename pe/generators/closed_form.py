@@ -14,6 +14,7 @@ from math import factorial
 import numpy as np
 from scipy.linalg import expm
 
+from .._shapes import broadcast
 from .reading import Eigenvalue, Form, components
 
 WELL_CONDITIONED = 1e6
@@ -129,7 +130,7 @@ class Planes(Part):
         even, odd = weights
         v = v.reshape(*v.shape[:-1], -1, 2)
         x, y = v[..., 0], v[..., 1]
-        moved = np.empty((*np.broadcast_shapes(even.shape, x.shape), 2))
+        moved = np.empty((*broadcast(even.shape, x.shape), 2))
         (a, b), (c, d) = self.N
         moved[..., 0] = even * x + odd * (a * x + b * y)
         moved[..., 1] = even * y + odd * (c * x + d * y)
@@ -240,7 +241,7 @@ class InBasis(Part):
     def move(self, weights, v):
         spin, fade, *powers = weights
         turning = 2 * len(self.pairs)
-        moved = np.empty((*np.broadcast_shapes(spin.shape[:-1], v.shape[:-1]), self.size))
+        moved = np.empty((*broadcast(spin.shape[:-1], v.shape[:-1]), self.size))
         turned = moved[..., :turning].view(np.complex128)
         np.multiply(spin, v[..., :turning].view(np.complex128), out=turned)
         np.multiply(fade, v[..., turning:], out=moved[..., turning:])

@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 
+from .._shapes import broadcast
 from ._matrix import as_generator
 from .transport import CHUNK, DEPENDENT, Carrier, _as_numbers
 
@@ -61,7 +62,7 @@ class Encoding:
             if content.ndim == 0 or content.shape[-1] != n:
                 raise ValueError(f"{name} has shape {content.shape}; expected (..., {n}) for this generator")
         gap = np.asarray(_as_numbers(t, "t") - _as_numbers(s, "s"))
-        shape = np.broadcast_shapes(gap.shape, q.shape[:-1], k.shape[:-1])
+        shape = broadcast(gap.shape, q.shape[:-1], k.shape[:-1])
         gaps, which = np.unique(np.broadcast_to(gap, shape), return_inverse=True)
         which = which.ravel()
         order = np.argsort(which, kind="stable")

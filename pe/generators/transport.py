@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 
+from .._shapes import broadcast, refuse_too_many_axes
 from ._matrix import as_generator
 from .classify import scale_by_power_of_two
 from .closed_form import ByExpm, closed_forms, grown
@@ -87,6 +88,8 @@ def transport(X, t, *, v=None) -> np.ndarray:
     matrix, unit = as_generator(X)
     times = _as_numbers(t, "t")
     carrier = Carrier(matrix, unit)
+    if v is None:
+        refuse_too_many_axes("t", times.ndim, 2)
     if not carrier.certain and times.size:
         warnings.warn(DEPENDENT, RuntimeWarning, stacklevel=2)
     return carrier.matrices(times) if v is None else carrier.vectors(times, _as_vectors(v, len(matrix)))
@@ -118,7 +121,7 @@ class Carrier:
     def vectors(self, times: np.ndarray, v: np.ndarray) -> np.ndarray:
         """exp(tX) v, the leading axes of v broadcast against t."""
         try:
-            shape = np.broadcast_shapes(times.shape, v.shape[:-1])
+            shape = broadcast(times.shape, v.shape[:-1])
         except ValueError:
             raise ValueError(
                 f"v has shape {v.shape}; expected leading axes that broadcast against t, {times.shape}"

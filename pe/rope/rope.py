@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from .. import _core
 from .._keywords import explain_keywords
 from .._scalars import amount, integer, positive, shown
+from .._shapes import refuse_too_many_axes
 from .description import Description, fill
 from .frequencies import checked_freqs, geometric_freqs
 from .layouts import canonical_layout
@@ -447,6 +448,7 @@ class Rope(Description):
         if n_axes > 1 and (p.ndim == 0 or p.shape[-1] != n_axes):
             raise ValueError(f"{name} must have shape (..., {n_axes}), one coordinate for each axis of "
                              f"freqs; got shape {p.shape}")
+        refuse_too_many_axes(name, p.ndim - (n_axes > 1), 1)
         return cast(_Tables, run(_core.rope_tables, (p, self._plan, False)))
 
     def _pairs(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
