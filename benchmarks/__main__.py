@@ -24,7 +24,7 @@ import sys
 import time
 from pathlib import Path
 
-from .report import LEGEND, behind, growth, heading, judge, lines, short, verdict
+from .report import LEGEND, SLACK, behind, growth, heading, judge, lines, short, verdict
 from .table import SECTIONS, TABLE, WORDS, choose
 
 
@@ -103,7 +103,7 @@ def main(arguments: list[str] | None = None) -> int:
         process.terminate()
     floors = [floor for case in chosen for floor in judge(case, results, pe.isa())]
     if floors:
-        print("\nfloors")
+        print(f"\nfloors, by the best time; up to {100 * SLACK:.0f} points below are slack for company")
         print("\n".join(verdict(floor) for floor in floors))
     if grown := growth(results):
         print("\ngrowth: time of causal attention beside c times its pairs, one thread, by best shares")

@@ -221,6 +221,17 @@ def test_a_measured_row_is_well_formed(yardstick):
     assert "not measured" in report.verdict(report.judge(case, [])[0])
 
 
+@pytest.mark.parametrize(("best", "word"), [(0.71, "met"), (0.7, "met"), (0.69, "within slack"),
+                                            (0.6501, "within slack"), (0.6499, "BELOW"), (0.5, "BELOW")])
+def test_a_floor_has_five_points_of_slack_and_what_lies_in_it_is_said(best, word):
+    case = table.Case("decode", "attention", (1, 8, 1, 64), keys=(2, 64), floors=(("share", 1, 0.7),))
+    run = {"limit": "read", "share": {"best": best, "median": 0.4}}
+    (floor,) = report.judge(case, [{"label": case.label, "runs": {1: run}}])
+    assert floor["met"] == (word != "BELOW")
+    assert report.verdict(floor).startswith(f"  {word} ")
+    assert f"{best:.2f} best, 0.40 median; floor 0.70" in report.verdict(floor)
+
+
 def test_the_slower_of_two_limits_binds(monkeypatch, yardstick):
     case = table.Case("decode", "attention", (1, 8, 1, 64), keys=(2, 64), floors=(("share", 1, 0.7),))
     flops = case.limits["float32 FMA"]
