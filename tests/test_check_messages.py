@@ -124,6 +124,31 @@ def test_a_batch_of_one_that_should_be_several(keywords):
     assert out.shape == (3, 4, 5, 8)
 
 
+@pytest.mark.parametrize("keywords", [
+    {"alibi_slopes": np.ones(4)}, {"decay_rate": np.ones(4)}, {"sinks": np.ones(4)},
+    {"mask": np.ones((6, 6), bool)}, {"bias": np.ones((4, 6, 6))}, {"q_positions": np.arange(6)},
+    {"segments": np.zeros(6, int)}])
+def test_rows_before_heads_show_where_anything_else_has_the_size_of_a_head_or_row(keywords):
+    x = normal(2, 6, 4, 8)                                          # 4 heads behind 6 rows
+    with pytest.raises(ValueError, match=r"\(\.\.\., rows, heads, D\), pass q.swapaxes\(-3, -2\)"):
+        pe.attention(x, x, x, **keywords)
+    x = x.swapaxes(-3, -2)
+    assert pe.attention(x, x, x, **keywords).shape == x.shape
+    with pytest.raises(ValueError, match=r"^(?!.*rows, heads)"):    # nor is it offered where it does not fit
+        pe.attention(*3 * [normal(2, 7, 5, 8)], **keywords)
+
+
+def test_rows_before_heads_show_in_a_rate_of_retention_and_in_a_cache():
+    x = normal(2, 6, 4, 8)
+    for keyword in "rate", "multiplier":
+        with pytest.raises(ValueError, match=r"expected \(6,\).* pass q.swapaxes\(-3, -2\), k and v alike$"):
+            pe.retention(x, x, x, **{keyword: np.full(4, 0.5)})
+        with pytest.raises(ValueError, match="or one number$"):
+            pe.retention(x, x, x, **{keyword: np.full(5, 0.5)})
+    with pytest.raises(ValueError, match=r"is q really the queries\? If q, k and v are .* pass q.swapaxes"):
+        pe.attention(x[:, :1], x, x)                                # one row of 4 heads, six rows of them
+
+
 def test_what_is_wrong_with_the_heads():
     """q and k in each other's place come first; the order of axes is offered only where it fits."""
     wide = normal(2, 8, 5, 8)

@@ -137,6 +137,8 @@ def test_frozen():
 
 def test_repr_names_layout_and_wavelengths():
     assert repr(Rope(4)) == "Rope(4, layout='interleaved', wavelengths=[6.283, 628.3])"
+    assert repr(Rope(4, 2048)) == "Rope(4, base=2048, layout='interleaved', wavelengths=[6.283, 284.3])"
+    assert "base=500000.5, " in repr(Rope(4, 500000.5)) and "base" not in repr(Rope(4, freqs=[1, 0.5]))
     text = repr(Rope(128, layout="neox", rotary_dim=64, amplitude=1.5))
     assert "'half'" in text and "rotary_dim=64" in text and "amplitude=1.5" in text and "..." in text
     text = repr(Rope(24, rotary_offset=8, softmax_scale=1.5, scaling=linear(2)))
@@ -224,7 +226,7 @@ def test_cache_of_positions_with_all_axes_that_numpy_has():
     cos, _ = Rope(6, freqs=[[1, 0.1, 0], [0, 0, 0.5]]).cache(np.ones((1,) * 63 + (2,)))
     assert cos.shape == (1,) * 63 + (3,)
     for make in (Rope(8).cache, lambda points: pe.sinusoidal(points, 8)):
-        with pytest.raises(ValueError, match="number of dimensions"):
+        with pytest.raises(ValueError, match="positions has 64 axes"):
             make(np.ones((1,) * 64))
 
 

@@ -8,6 +8,7 @@ from itertools import combinations
 import numpy as np
 
 VALUE_DTYPES = "float16, bfloat16, float32 or float64"
+ROWS_FIRST = ". If q, k and v are (..., rows, heads, D), pass q.swapaxes(-3, -2), k and v alike"
 _LAZY = {"dask": "dask", "xarray": "dask-backed xarray"}
 
 
@@ -164,6 +165,11 @@ def keys_index(shape, scores):
     return fitting_index(shape, scores, trim=True) if axes and axes[-1] == len(scores) - 1 else ""
 
 
+def heads_behind_rows(shape, q):
+    """Say whether an array of one number for each head fits where q has its rows."""
+    return len(q) > 2 and shape == (q[-2],)
+
+
 def on_scores(name, shape, scores):
     """Say which shapes an array (mask or bias) may have beside the scores, and the index that gives it one.
 
@@ -174,7 +180,8 @@ def on_scores(name, shape, scores):
             f"{whole}, where any axis may be 1")
     index = keys_index(shape, scores)
     if not index:
-        return text
+        square = len(scores) > 2 and shape[-2:] == (scores[-3], scores[-3])
+        return text + ROWS_FIRST if square and scores[-3] > 1 else text
     names = [*["batch"] * (len(scores) - 3), "heads", "queries", "keys"]
     *first, last = [names[axis - len(scores)] for axis in fitting_axes(shape, scores)]
     meant = f"axes are {', '.join(first)} and {last}" if first else f"axis is {last}"

@@ -9,7 +9,7 @@ import numpy as np
 from .._scalars import amount
 from .._shapes import broadcast
 from . import clocks, options, visibility
-from .arrays import common_dtype, on_scores, plain, to_array, values
+from .arrays import ROWS_FIRST, common_dtype, heads_behind_rows, on_scores, plain, to_array, values
 from .bias import EXPLODES, REWARDS
 from .out import target
 from .positions import fitted, per_row
@@ -41,10 +41,10 @@ def attention(q, k, v, scale, causal, window, mask, bias, alibi_slopes, decay_ra
     slopes = None
     if alibi_slopes is not None:
         numbers = options.slopes("alibi_slopes", alibi_slopes, heads)
-        slopes = _penalties(heads, "alibi_slopes", numbers, REWARDS)
-    rates = None if decay_rate is None else _penalties(heads, "decay_rate", decay_rate, EXPLODES)
+        slopes = _penalties(q.shape, "alibi_slopes", numbers, REWARDS)
+    rates = None if decay_rate is None else _penalties(q.shape, "decay_rate", decay_rate, EXPLODES)
     softcap = options.cap(softcap)
-    sinks = None if sinks is None else _each_head("sinks", options.logits("sinks", sinks), heads)
+    sinks = None if sinks is None else _each_head("sinks", options.logits("sinks", sinks), q.shape)
     of_q = of_k = None
     if segments is not None:
         of_q, of_k = visibility.segments(segments, q.shape[:-1], k.shape[:-1])
@@ -106,12 +106,11 @@ def _other_axes(q, k, v):
     """Say which mistake gives heads that do not fit: q and k in each other's place, or rows before heads."""
     if min(map(len, (q, k, v))) < 3:
         return ""
-    if q[-3] and k[-3] > q[-3] and k[-3] % q[-3] == 0:
-        return ": k has more heads than q; is q really the queries?"
     (M, H), (N, K), (rows, heads) = (shape[-3:-1] for shape in (q, k, v))
-    if N == rows and K == heads > 0 and H % K == 0:
-        return ". If these are (..., rows, heads, D), pass q.swapaxes(-3, -2), k and v alike"
-    return ""
+    rows_first = ROWS_FIRST if N == rows and K == heads > 0 and H % K == 0 else ""
+    if M and N > M and N % M == 0:
+        return f": k has more heads than q; is q really the queries?{rows_first.removeprefix('.')}"
+    return rows_first
 
 
 def _bias(bias, scores):
@@ -127,15 +126,16 @@ def _bias(bias, scores):
     return plain(array if shape else array[None])
 
 
-def _penalties(heads, name, value, reason):
-    return _each_head(name, options.penalties(name, value, reason), heads)
+def _penalties(q, name, value, reason):
+    return _each_head(name, options.penalties(name, value, reason), q)
 
 
-def _each_head(name, array, heads):
-    """Return one number for each query head, (H,) float64."""
+def _each_head(name, array, q):
+    """Return one number for each query head, (H,) float64, from the shape of q."""
+    heads = q[-3] if len(q) > 2 else 1
     if array.shape not in ((), (heads,)):
         raise ValueError(f"{name} has shape {array.shape}; expected ({heads},), one for each query head, "
-                         f"or one number")
+                         f"or one number{ROWS_FIRST if heads_behind_rows(array.shape, q) else ''}")
     return np.ascontiguousarray(array, np.float64) if array.shape else np.full(heads, array, np.float64)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from .._scalars import amount
 from ..state import RetentionState
 from . import options
-from .arrays import coefficients, plain, values
+from .arrays import ROWS_FIRST, coefficients, heads_behind_rows, plain, values
 from .attention import _operands, _shapes
 from .bias import EXPLODES
 from .clocks import times
@@ -80,8 +80,9 @@ def _rates(rate, multiplier, clock, sizes):
     few, many = sizes.key_heads, sizes.heads
     if array.shape not in ((), (few,), (many,)):
         each = f"({few},), one for each key head, or " if few != many else ""
+        behind = heads_behind_rows(array.shape, (many, sizes.rows, 0))
         raise ValueError(f"{name} has shape {array.shape}; expected {each}({many},), one for each query "
-                         f"head, or one number")
+                         f"head, or one number{ROWS_FIRST if behind else ''}")
     return np.ascontiguousarray(array, np.float64) + 0.0 if array.ndim else float(array)    # no -0.0
 
 

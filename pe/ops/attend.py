@@ -32,7 +32,8 @@ def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, scale: float | None =
     ----------
     q : array_like, shape (..., H, M, D), or (M, D) for one head
         Queries. The dtype of q, k and v is their promotion: float16, bfloat16, float32 or float64; integers
-        are read as float64.
+        are read as float64. Arrays (..., M, H, D) mostly give no error, and a result in which the heads of
+        each row attend to one another: pass ``q.swapaxes(-3, -2)``, k and v alike.
     k, v : array_like, shape (..., K, N, D) and (..., K, N, V)
         Keys and values. K divides H, and query head h reads key head h // (H/K); nothing is repeated in
         memory. Leading axes broadcast.
@@ -50,8 +51,9 @@ def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, scale: float | None =
         Added to the scaled scores; -inf hides a key. Integers are read as float64, in a copy of what does not
         repeat.
     alibi_slopes, decay_rate : float or array_like, shape (H,)
-        Penalty on |t - s|, finite and >= 0, one for each query head. The two are the same thing under two
-        names and add up, unless there is a clock; see `alibi_bias` and `decay_bias`.
+        Penalty on |t - s|, finite and >= 0, one for each query head. One number is the slope of all heads and
+        not how many these are; the usual slopes are ``pe.alibi_slopes(H)``. The two are the same thing under
+        two names and add up, unless there is a clock; see `alibi_bias` and `decay_bias`.
     clock : array_like, shape (N,) or (..., H, N), or a tuple of two, for queries (..., M) and keys (..., N)
         Learned time for decay_rate, which then defaults to 1: the penalty is rate*|t - s| of the clock. It
         never runs back along its last axis. One for keys serves queries as the last M of the N (with
@@ -76,7 +78,9 @@ def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, scale: float | None =
         these feed the rope alone, and everything else uses the default. -1 is a position like any other: rows
         of a cache that hold no key yet are hidden by mask= or kv_lengths=.
     kv_lengths : int or array_like of int, the batch axes alone, such as (B,)
-        How many keys of a padded cache are in use, 0 to N; the rest is never looked at.
+        How many keys of a padded cache are in use, 0 to N; the rest is never looked at. The last query then
+        stands at the last key in use, as in decoding; to prefill a batch padded on the right pass
+        ``q_positions=np.arange(M)`` too.
     return_lse : bool, default False
         Also return the logarithm of the softmax's normaliser.
     out : ndarray, shape of the result, optional

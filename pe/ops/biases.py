@@ -120,7 +120,8 @@ def alibi_bias(q_positions: int | ArrayLike, k_positions: int | ArrayLike | None
         ints M and N the queries are the last M of the N positions.
     slopes : array_like, shape (...)
         Penalty for each position of distance, finite and >= 0, usually ``pe.alibi_slopes(H)``. Source
-        document 1 writes the bias as +m(t - s), which is a penalty only for m < 0: pass ``slopes=-m``.
+        document 1 writes the bias as +m(t - s), which is a penalty only for m < 0: pass ``slopes=-m``. One
+        number is one slope, not a count of heads.
     causal : bool, default True
         Put -inf where s > t. Otherwise the bias is -slope*|t - s|, the same on both sides.
     dtype : dtype, optional

@@ -31,7 +31,7 @@ def retention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, rate: ArrayLike | Non
     ----------
     q : array_like, shape (..., H, T, D), or (T, D) for one head
         Queries. The dtype of q, k and v is their promotion: float16, bfloat16, float32 or float64; integers
-        are read as float64.
+        are read as float64. For arrays (..., T, H, D) pass ``q.swapaxes(-3, -2)``, k and v alike.
     k, v : array_like, shape (..., K, T, D) and (..., K, T, V)
         Keys and values of the same rows. K divides H, and query head h reads key head h // (H/K). Leading
         axes broadcast.

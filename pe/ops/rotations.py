@@ -28,7 +28,8 @@ def apply_rope(x: ArrayLike, cos: ArrayLike | None = None, sin: ArrayLike | None
     Parameters
     ----------
     x : array_like, shape (..., T, D) or (D,)
-        Queries or keys: float16, bfloat16, float32 or float64; integers are read as float64.
+        Queries or keys: float16, bfloat16, float32 or float64; integers are read as float64. If heads stand
+        behind rows, (B, T, H, D), pass ``x.swapaxes(-3, -2)``, or positions as ``positions[None, :, None]``.
     cos, sin : array_like, shape (T, L), or as many axes as x, each equal to x's or 1 but the last, L
         Tables, one column a plane, such as ``build_rope_cache(T, D)``. The first 2L coordinates turn, the
         rest is copied. A cache is cut to the rows in use by the caller: ``cos[p:p + T]``.

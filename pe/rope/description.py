@@ -88,12 +88,13 @@ class Description:
     def __repr__(self) -> str:
         turns = [np.array2string(row, threshold=6, edgeitems=3, separator=", ", max_line_width=10000,
                                  formatter={"float_kind": "{:.4g}".format}) for row in self.wavelengths]
+        base = "" if self.base in (None, 10000.0) else f", base={self.base:.15g}"
         part = "" if self.rotary_dim == self.dim else f", rotary_dim={self.rotary_dim}"
         at = f", rotary_offset={self.rotary_offset}" if self.rotary_offset else ""
         scaled = "" if self.scaling is None else f", scaling={self.scaling!r}"
         gain = "" if self.amplitude == 1 else f", amplitude={self.amplitude:g}"
         gain += "" if self.softmax_scale == 1 else f", softmax_scale={self.softmax_scale:g}"
-        return (f"Rope({self.dim}, layout={self.layout!r}{part}{at}{scaled}{gain}, "
+        return (f"Rope({self.dim}{base}, layout={self.layout!r}{part}{at}{scaled}{gain}, "
                 f"wavelengths={', '.join(turns)})")
 
 

@@ -38,7 +38,8 @@ class Rope(Description):
     dim : int
         Width D of a head.
     base : float, default 10000.0
-        Ratio between the fastest and (nearly) the slowest plane, at least 1.
+        Ratio between the fastest and (nearly) the slowest plane, at least 1. A second number is this base and
+        no count of positions, of which any will do: ``Rope(64, 2048)`` has the base 2048.
     freqs : array_like of float, shape (L,) or (n_axes, L), optional
         Angular frequencies in radians per position instead of `base`: L of them for one position axis, a row
         for each axis where a position has several coordinates. Zeros are planes that stand still.
