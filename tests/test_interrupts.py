@@ -15,6 +15,7 @@ with_two_threads = pytest.mark.skipif(_core.config()["openmp"] == "off" or len(o
 INTERRUPT = """
     import os, signal, threading, time
     import numpy as np, pe
+    from stopwatch import between, moment
     signal.signal(signal.SIGINT, signal.default_int_handler)
     rng = np.random.default_rng(0)
     rope = pe.Rope(64, freqs=rng.uniform(0.1, 1, size=(8, 32)))
@@ -34,7 +35,7 @@ INTERRUPT = """
     def interrupted(name, out):
         sent = []
         def send():
-            sent.append(time.monotonic())
+            sent.append(moment())
             os.kill(os.getpid(), signal.SIGINT)
         timer = threading.Timer(0.05, send)
         timer.start()
@@ -42,7 +43,7 @@ INTERRUPT = """
             calls[name](out)
             time.sleep(60)
         except KeyboardInterrupt:
-            return time.monotonic() - sent[0]
+            return between(sent[0], moment())
 """
 
 
@@ -80,20 +81,21 @@ def test_ctrl_c_lets_a_rope_into_its_own_input_run_to_its_end():
 def test_interrupts_are_seen_until_the_last_task_ends_within_a_fifth_of_a_second():
     """Of 40 heads the second alone sees any key: the thread that hears signals has nothing else to do."""
     report = output("""
-        import itertools, signal, statistics, time
+        import itertools, signal, statistics
         import numpy as np, pe
+        from stopwatch import between, moment
         n = 1_000_000 if pe.isa() != "scalar" else 50_000
         q, k = np.ones((40, 32, 256)), np.broadcast_to(np.ones(256), (40, n, 256))
         place = np.where(np.arange(40) == 1, 0.0, 2.0)[:, None]
         places = dict(causal=True, q_positions=np.ones(32), k_positions=np.broadcast_to(place, (40, n)))
         def longest_silence():
-            heard = [time.monotonic()]
-            signal.signal(signal.SIGALRM, lambda *_: heard.append(time.monotonic()))
+            heard = [moment()]
+            signal.signal(signal.SIGALRM, lambda *_: heard.append(moment()))
             signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
             pe.attention(q, k, k, num_threads=2, **places)
             signal.setitimer(signal.ITIMER_REAL, 0)
-            heard.append(time.monotonic())
-            return max(b - a for a, b in itertools.pairwise(heard))
+            heard.append(moment())
+            return max(between(a, b) for a, b in itertools.pairwise(heard))
         print(statistics.median(longest_silence() for _ in range(5)))
     """)
     assert float(report) < 0.2
