@@ -46,7 +46,7 @@ def test_claim_A32_yarn_is_the_published_ramp(dim, base, factor, context):
     assert np.allclose(freqs(X), published_yarn(dim, base, factor, context), rtol=1e-15, atol=0)
 
 
-@pytest.mark.parametrize(("dim", "base"), [(128, 1e4), (64, 5e5), (16, 1e4)])
+@pytest.mark.parametrize(("dim", "base"), [(64, 1e4), (64, 5e5), (16, 1e4)])
 @pytest.mark.parametrize(("ours", "theirs"), [
     (lambda X: rescale.pi(X, 4), pe.scaling.linear(4)), (lambda X: rescale.ntk(X, 8), pe.scaling.ntk(8)),
     (lambda X: rescale.yarn(X, 4, context=4096), pe.scaling.yarn(4, 4096)),
