@@ -200,23 +200,23 @@ def test_scratch_stays_under_1_MiB_a_thread():
         for d in (2, 16, 128, 512, 896, 1008, 1022):
             for dtype in (np.float16, ml_dtypes.bfloat16, np.float32, np.float64):
                 width = 1024 - d
-                q, k, v = np.ones((300, d), dtype), np.ones((1100, d), dtype), np.ones((1100, width), dtype)
+                q, k, v = np.ones((300, d), dtype), np.ones((520, d), dtype), np.ones((520, width), dtype)
                 for rope in (None, pe.Rope(d), pe.Rope(d, layout="half")):
-                    everything = dict(causal=True, rope=rope, alibi_slopes=0.1, mask=np.ones(1100, bool),
-                                      bias=np.zeros(1100), window=900, clock=np.arange(1100), softcap=2.0,
-                                      sinks=0.5, segments=(np.zeros(300, int), np.zeros(1100, int)),
-                                      kv_lengths=1000)
+                    everything = dict(causal=True, rope=rope, alibi_slopes=0.1, mask=np.ones(520, bool),
+                                      bias=np.zeros(520), window=400, clock=np.arange(520), softcap=2.0,
+                                      sinks=0.5, segments=(np.zeros(300, int), np.zeros(520, int)),
+                                      kv_lengths=480)
                     pe.attention(q, k, v, **everything)
                     pe.attention(q[:1], k, v, rope=rope)
-                    pe.attention(q[:1], k, v, **everything | {"segments": ([0], np.zeros(1100, int))})
+                    pe.attention(q[:1], k, v, **everything | {"segments": ([0], np.zeros(520, int))})
                 axes = pe.Rope(d, freqs=np.ones((8, d // 2)))
-                points = {"q_positions": np.ones((300, 8)), "k_positions": np.ones((1100, 8))}
+                points = {"q_positions": np.ones((300, 8)), "k_positions": np.ones((520, 8))}
                 pe.attention(q, k, v, rope=axes, **points)
-                pe.retention(k, k, v, rate=0.1, rope=pe.Rope(d), clock=np.arange(1100))
-                pe.apply_rope(k, positions=np.arange(1100))
-                pe.apply_rope_2d(v[:, : width // 4 * 4], np.arange(1100), np.arange(1100))
-                pe.apply_rope_nd(k, np.ones((1100, 8)), np.ones((8, d // 2)), rate=np.zeros((8, d // 2)))
-                pe.alibi_bias(1100, slopes=0.1, dtype=dtype)
+                pe.retention(k, k, v, rate=0.1, rope=pe.Rope(d), clock=np.arange(520))
+                pe.apply_rope(k, positions=np.arange(520))
+                pe.apply_rope_2d(v[:, : width // 4 * 4], np.arange(520), np.arange(520))
+                pe.apply_rope_nd(k, np.ones((520, 8)), np.ones((8, d // 2)), rate=np.zeros((8, d // 2)))
+                pe.alibi_bias(520, slopes=0.1, dtype=dtype)
         print(pe._core.config()["scratch_bytes"])
     """)
     assert 0 < int(report) < 2**20
