@@ -10,6 +10,7 @@ import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -230,6 +231,9 @@ def pe_call(problem: Problem, threads: int) -> Call:
             cos, sin = problem.tables
             return lambda: op(x, cos, sin, **keywords)
         positions = problem.row_positions if has("positions") else np.arange(case.shape[2])
+        if has("moving"):
+            steps = cycle([positions + step for step in range(8)])
+            return lambda: op(x, positions=next(steps), **keywords)
         return lambda: op(x, positions=positions, **keywords)
     _, queries, keys = case.shape
     keywords |= {"slopes" if case.op == "alibi_bias" else "rate": problem.slopes, "causal": not has("both")}

@@ -37,6 +37,8 @@ WORDS = {
     "half": "half-split pairs instead of adjacent ones",
     "heads": "frequencies of its own for every head",
     "rate": "rate= given: planes fade as they turn",
+    "moving": "positions go on from call to call: angles are made anew, beside peers' ready tables (in the "
+    "cache, other rows turn to the same positions again, whose angles a thread keeps)",
     "tables": "cos and sin tables instead of positions",
     "in place": "out= is the input",
     "fresh": "no out=: the result is a new array",
@@ -295,7 +297,7 @@ def _share(least: float) -> tuple[tuple[str, int, float], ...]:
     return ("share", 1, least), ("share", 2, least)
 
 
-FORMS: tuple[tuple[str, ...], ...] = (), ("half",), ("tables",), ("half", "tables")
+FORMS: tuple[tuple[str, ...], ...] = ((), ("half",), ("moving",), ("tables",), ("half", "tables"))
 
 
 def _rotations() -> list[Case]:
@@ -325,7 +327,8 @@ def _rotations() -> list[Case]:
     tokens = (1, 8, 512, 64)  # of a prompt; those of a decoder's step stand among the small calls
     rows += [Case("rope", "apply_rope", tokens, words) for words in FORMS]
     rows.append(Case("rope", "apply_rope", cached, quick=True))
-    rows += [Case("rope", "apply_rope", cached, words) for words in (("half",), ("tables",), ("in place",))]
+    for word in "half", "moving", "tables", "in place":
+        rows.append(Case("rope", "apply_rope", cached, (word,)))
     rows += [Case("rope", "apply_rope_2d", cached), Case("rope", "apply_rope_nd", cached)]
     return rows
 

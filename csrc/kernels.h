@@ -140,7 +140,8 @@ typedef struct {
     /* n rows of cos and sin of 2 pi sum_a position[a] * turns[a], times amplitude and growth, one after another,
      * `padded` each; positions of a row are `step` after those of the row before. The phase is reduced to an eighth of
      * a turn before it is rounded to a real: positions of any size lose nothing but the float64 rounding of the
-     * frequency, for floats 1e-9 radians an axis. What a row becomes does not depend on the others. */
+     * frequency, for floats 1e-9 radians an axis. What a row becomes depends on turns, its position and how the
+     * processor rounds, not on other rows: rotations in the cache keep rows for their next call (kept.h). */
     void (*sincos_rows)(const pe_turns *turns, ptrdiff_t n, const double *position, ptrdiff_t step, void *cos,
                         void *sin);
 

@@ -26,25 +26,28 @@ static bool (*is_interrupted)(void);
 static atomic_int quota_limit, user_limit;
 static atomic_size_t scratch_high_water;
 
-/* ---- scratch: one aligned block a thread, grown when needed, freed when the thread ends ---- */
+/* ---- scratch: aligned blocks of a thread, grown when needed, freed when it ends: any call's, and one that calls with
+ * PE_KEPT share ---- */
 
 typedef struct {
     void *block;
     size_t bytes;
 } scratch_t;
 
-static _Thread_local scratch_t scratch;
-static pthread_key_t scratch_key;
+static _Thread_local scratch_t scratch[2];
+static pthread_key_t scratch_key[2];
 
-static void *scratch_get(size_t bytes) {
-    if (bytes <= scratch.bytes) return scratch.block;
+static void *scratch_get(bool kept, size_t bytes) {
+    scratch_t *const own = &scratch[kept];
+    if (bytes <= own->bytes) return own->block;
     size_t rounded = (bytes + 4095) / 4096 * 4096;
     void *block = aligned_alloc(64, rounded);
     if (!block) return NULL;
-    free(scratch.block);
-    scratch.block = block;
-    scratch.bytes = rounded;
-    pthread_setspecific(scratch_key, block);
+    memset(block, 0, 64); /* nothing is kept in it yet */
+    free(own->block);
+    own->block = block;
+    own->bytes = rounded;
+    pthread_setspecific(scratch_key[kept], block);
     size_t seen = atomic_load(&scratch_high_water);
     while (rounded > seen && !atomic_compare_exchange_weak(&scratch_high_water, &seen, rounded)) {}
     return block;
@@ -57,6 +60,7 @@ size_t pe_scratch_bytes(void) { return atomic_load(&scratch_high_water); }
 typedef struct call_s {
     ptrdiff_t n_tasks;
     size_t scratch_bytes;
+    bool kept; /* which scratch */
     pe_task task;
     const void *context;
     atomic_ptrdiff_t next; /* task */
@@ -96,10 +100,11 @@ bool pe_stopping(void) {
  * scratch is not for it. */
 static bool run_tasks(call_t *call, bool caller) {
     call_t *outer = current_call;
-    const scratch_t outer_scratch = scratch;
+    scratch_t *const own = &scratch[call->kept];
+    const scratch_t outer_scratch = *own;
     const bool outer_caller = is_caller;
-    if (outer) scratch = (scratch_t){NULL, 0};
-    void *mine = scratch_get(call->scratch_bytes);
+    if (outer) *own = (scratch_t){NULL, 0};
+    void *mine = scratch_get(call->kept, call->scratch_bytes);
     const bool has_room = mine || !call->scratch_bytes;
     current_call = call;
     is_caller = caller;
@@ -111,9 +116,9 @@ static bool run_tasks(call_t *call, bool caller) {
     current_call = outer;
     is_caller = outer_caller;
     if (outer) {
-        free(scratch.block);
-        scratch = outer_scratch;
-        pthread_setspecific(scratch_key, scratch.block);
+        free(own->block);
+        *own = outer_scratch;
+        pthread_setspecific(scratch_key[call->kept], own->block);
     }
     return has_room;
 }
@@ -239,7 +244,7 @@ void pe_parallel_init(bool (*interrupted)(void)) {
     is_interrupted = interrupted;
     static atomic_bool once;
     if (atomic_exchange(&once, true)) return;
-    pthread_key_create(&scratch_key, free);
+    for (int i = 0; i < 2; i++) pthread_key_create(&scratch_key[i], free);
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
@@ -269,15 +274,16 @@ const char *pe_openmp_name(void) {
 #endif
 }
 
-static pe_status run(ptrdiff_t n_tasks, size_t scratch_bytes, double seconds, pe_task task, const void *context,
-                     int num_threads, double last_poll) {
+pe_status pe_run_as(int how, ptrdiff_t n_tasks, size_t scratch_bytes, double seconds, pe_task task,
+                    const void *context, int num_threads) {
     if (n_tasks <= 0) return PE_OK;
     call_t call = {.n_tasks = n_tasks, .scratch_bytes = scratch_bytes, .task = task, .context = context};
-    call.last_poll = last_poll;
+    call.kept = how & PE_KEPT;
+    call.last_poll = how & PE_TO_END ? INFINITY : seconds < PE_SERIAL_SECONDS ? LATER : now();
     int n = seconds < PE_SERIAL_SECONDS ? 1 : pe_get_threads(num_threads);
     if (n > n_tasks) n = (int)n_tasks;
     /* the caller's own scratch is found before anything is written */
-    if (n > 1 && scratch_bytes && !scratch_get(scratch_bytes)) return PE_NO_MEMORY;
+    if (n > 1 && scratch_bytes && !scratch_get(call.kept, scratch_bytes)) return PE_NO_MEMORY;
     if (n > 1) open_call(&call, n - 1);
     if (!run_tasks(&call, true)) return PE_NO_MEMORY;
     if (n > 1) close_call(&call);
@@ -286,11 +292,5 @@ static pe_status run(ptrdiff_t n_tasks, size_t scratch_bytes, double seconds, pe
 
 pe_status pe_run(ptrdiff_t n_tasks, size_t scratch_bytes, double seconds, pe_task task, const void *context,
                  int num_threads) {
-    const double looked = seconds < PE_SERIAL_SECONDS ? LATER : now();
-    return run(n_tasks, scratch_bytes, seconds, task, context, num_threads, looked);
-}
-
-pe_status pe_run_to_end(ptrdiff_t n_tasks, size_t scratch_bytes, double seconds, pe_task task, const void *context,
-                        int num_threads) {
-    return run(n_tasks, scratch_bytes, seconds, task, context, num_threads, INFINITY);
+    return pe_run_as(0, n_tasks, scratch_bytes, seconds, task, context, num_threads);
 }

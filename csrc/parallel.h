@@ -17,9 +17,12 @@ typedef void (*pe_task)(const void *context, ptrdiff_t task, void *scratch);
 pe_status pe_run(ptrdiff_t n_tasks, size_t scratch_bytes, double seconds, pe_task task, const void *context,
                  int num_threads);
 
-/* The same, deaf to interrupts: for work in place, which half done would be lost. */
-pe_status pe_run_to_end(ptrdiff_t n_tasks, size_t scratch_bytes, double seconds, pe_task task, const void *context,
-                        int num_threads);
+/* The same, deaf to interrupts (PE_TO_END): for work in place, which half done would be lost. With PE_KEPT, in a block
+ * of the thread that calls with it alone write to: tasks find there what the last one left, or where the block is new,
+ * a line of zeros. All these calls ask for the same size. */
+enum { PE_TO_END = 1, PE_KEPT = 2 };
+pe_status pe_run_as(int how, ptrdiff_t n_tasks, size_t scratch_bytes, double seconds, pe_task task,
+                    const void *context, int num_threads);
 
 /* True once the call is being interrupted; long tasks ask now and then and return early. */
 bool pe_stopping(void);

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kept.h"
 #include "parallel.h"
-#include "rotation.h"
 
 #define TABLE_BYTES (128 << 10) /* angles of a task: in L2 while rows stream by. Fewer (L1) make runs short: 3-30 % */
 #define TASK_BYTES (512 << 10)  /* of x a task turns, at least ... */
@@ -40,6 +40,7 @@ typedef struct {
     bool ready;           /* tables are read where they are */
     pe_angle_order order; /* in which angles stand in scratch */
     bool own;             /* a position serves one row: its angles are made where it is turned */
+    bool keep;            /* scratch is what the thread keeps, and may hold the angles */
     size_t cos_at, sin_at, spare_at; /* in bytes from the start of scratch */
 } job_t;
 
@@ -222,11 +223,14 @@ static void rope_task(const void *context, ptrdiff_t task, void *scratch) {
     rows.turns = job->own ? &turns : NULL, rows.position = NULL, rows.position_step = plan->axes;
     rows.x_apart = rows.out_apart = 0;
     char *const room = job->stream ? clear_of(p->out.data + outer->out[0] + inner->out[0], scratch) : scratch;
-    char *const cos = job->ready ? p->cos.data + first * job->angle_step : room + job->cos_at;
-    char *const sin = job->ready ? p->sin.data + first * job->angle_step : room + job->sin_at;
+    const ptrdiff_t begin = job->ready || job->keep ? first * job->angle_step : 0;
+    char *const cos = (job->ready ? p->cos.data : room + job->cos_at) + begin;
+    char *const sin = (job->ready ? p->sin.data : room + job->sin_at) + begin;
     if (!job->tables) find_places(job, first, table.n, &places);
     if (job->tables && !job->ready) load_tables(job, first, table.n, room + job->spare_at, cos, sin);
-    if (!job->tables && !job->own) make_angles(job, &places, table.n, cos, sin);
+    if (job->keep)
+        pe_keep_angles(scratch, job->k, plan, p->inverse, job->order, first, table.n, places.position);
+    else if (!job->tables && !job->own) make_angles(job, &places, table.n, cos, sin);
     const bool beside = !job->far && item == job->k->size;
     const bool by_two = !swap && (job->stream ? pe_active->whole_lines && !job->own : beside);
     for (ptrdiff_t i = 0, heads; i < outer->n; i += heads) {
@@ -326,7 +330,8 @@ pe_status pe_rope(const pe_rope_params *p) {
     job.stream = !job.in_place && rows * job.row_bytes >= STREAM_FROM && job.row_bytes <= PE_STREAM_ROW;
     job.order = may_zip(&job) ? PE_ZIPPED : PE_AS_THEY_ARE;
     if (job.dtype == PE_BF16 && p->plan.half && pe_active->even_first) job.order = PE_EVEN_FIRST;
-    if (!job.tables && !pe_make_turns(&p->plan, p->inverse, job.order, &job.turns)) return PE_NO_MEMORY;
+    job.keep = !job.tables && !job.far && pe_may_keep(&p->plan, job.table.rows, job.k->size);
+    if (!job.tables && !job.keep && !pe_make_turns(&p->plan, p->inverse, job.order, &job.turns)) return PE_NO_MEMORY;
     job.shared_inner = job.shared.n && (!job.table.n || last_stride(&job.shared, p->x.stride) <
                                                             last_stride(&job.table, p->x.stride));
 
@@ -350,15 +355,17 @@ pe_status pe_rope(const pe_rope_params *p) {
     const size_t skipped = (uintptr_t)p->out.data % 64 / per_angle;
     const bool by_lines = !p->plan.half || (pe_active->whole_lines && item > 2);
     job.cos_at = by_lines && job.stream && job.order != PE_ZIPPED ? skipped * (size_t)job.k->size % 64 : 0;
-    job.sin_at = job.cos_at + table;
+    if (job.keep) job.cos_at = offsetof(pe_kept, cos);
+    job.sin_at = job.keep ? offsetof(pe_kept, sin) : job.cos_at + table;
     job.spare_at = job.sin_at + table;
     const size_t spare = job.order != PE_AS_THEY_ARE && job.tables ? (size_t)job.angle_bytes : 0;
-    const size_t scratch = job.ready ? 0 : job.spare_at + spare + (job.stream ? PAGE : 0);
+    const size_t scratch = job.keep ? sizeof(pe_kept) : job.ready ? 0 : job.spare_at + spare + (job.stream ? PAGE : 0);
     const double seconds = SECONDS_PER_BYTE * (double)(rows * p->shape[p->ndim - 1] * job.k->size) +
                            SECONDS_PER_ANGLE * (double)(job.table.rows * p->plan.planes) * (double)shared_blocks;
     /* half of a row turned in place would be lost to an interrupt: such a call runs to its end */
-    pe_status status = (job.in_place ? pe_run_to_end : pe_run)(job.table_blocks * shared_blocks, scratch, seconds,
-                                                                rope_task, &job, p->num_threads);
+    const int how = (job.in_place ? PE_TO_END : 0) | (job.keep ? PE_KEPT : 0);
+    const pe_status status = pe_run_as(how, job.table_blocks * shared_blocks, scratch, seconds, rope_task, &job,
+                                       p->num_threads);
     free(job.turns.memory);
     return status;
 }

@@ -10,22 +10,31 @@ static ptrdiff_t place_of(const pe_plan *plan, pe_angle_order order, ptrdiff_t l
     return order == PE_EVEN_FIRST ? l / w * w + pe_even_first(l % w, w) : order == PE_ZIPPED ? pe_zipped(l) : l;
 }
 
+/* doubles of all that a plan's turns point to */
+static size_t room_of(const pe_plan *plan) {
+    return (size_t)(pe_padded(plan) * plan->axes * (3 * plan->heads + (plan->rate != NULL)));
+}
+
 bool pe_make_turns(const pe_plan *plan, bool inverse, pe_angle_order order, pe_turns *turns) {
+    turns->memory = malloc(room_of(plan) * sizeof(double) + 64); /* aligned_alloc takes 0.1 us longer, of a call's 1 */
+    if (!turns->memory) return false;
+    double *room = (double *)(((uintptr_t)turns->memory + 63) / 64 * 64); /* no vector of it crosses a line */
+    pe_fill_turns(plan, inverse, order, room, turns);
+    return true;
+}
+
+void pe_fill_turns(const pe_plan *plan, bool inverse, pe_angle_order order, double *room, pe_turns *turns) {
     turns->axes = plan->axes;
     turns->padded = pe_padded(plan);
     turns->amplitude = inverse ? 1 / plan->amplitude : plan->amplitude;
     turns->sign = inverse ? -1 : 1;
     turns->axis = plan->heads * turns->padded;
-    const size_t n = (size_t)(turns->axis * plan->axes), rates = plan->rate ? (size_t)(turns->padded * plan->axes) : 0;
-    const size_t bytes = (3 * n + rates) * sizeof(double);
-    turns->memory = malloc(bytes + 64); /* aligned_alloc takes 0.1 us longer, of a call's 1 */
-    if (!turns->memory) return false;
-    double *high = (double *)(((uintptr_t)turns->memory + 63) / 64 * 64); /* no vector of it crosses a line */
-    double *low = high + n;
+    const size_t n = (size_t)(turns->axis * plan->axes);
+    double *high = room, *low = high + n;
     uint32_t *word = (uint32_t *)(low + n);
     float *rest = (float *)(word + n);
     double *rate = (double *)(rest + n);
-    memset(high, 0, bytes);
+    memset(room, 0, room_of(plan) * sizeof(double));
     for (ptrdiff_t row = 0; row < plan->axes * plan->heads; row++) {
         double *to = high + row * turns->padded;
         const char *from = plan->freqs + row * plan->planes * (ptrdiff_t)sizeof *to;
@@ -43,5 +52,4 @@ bool pe_make_turns(const pe_plan *plan, bool inverse, pe_angle_order order, pe_t
     turns->low = low;
     turns->word = word;
     turns->rest = rest;
-    return true;
 }

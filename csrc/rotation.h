@@ -11,6 +11,10 @@ typedef enum { PE_AS_THEY_ARE, PE_EVEN_FIRST, PE_ZIPPED } pe_angle_order;
  * memory. */
 bool pe_make_turns(const pe_plan *plan, bool inverse, pe_angle_order order, pe_turns *turns);
 
+/* The same in the caller's room: three doubles for each axis, head and padded plane, one more with a rate, from whole
+ * lines on. turns->memory stays as it is. */
+void pe_fill_turns(const pe_plan *plan, bool inverse, pe_angle_order order, double *room, pe_turns *turns);
+
 /* those of one head, where heads have their own frequencies */
 static inline pe_turns pe_turns_of(pe_turns turns, ptrdiff_t head) {
     const ptrdiff_t at = head * turns.padded;

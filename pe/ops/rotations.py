@@ -68,6 +68,12 @@ def apply_rope(x: ArrayLike, cos: ArrayLike | None = None, sin: ArrayLike | None
     ValueError
         Shapes that do not fit, positions that are not finite, D that does not divide into pairs.
 
+    Notes
+    -----
+    Up to 512 positions of 32 planes (64 KiB of cos, as much of sin) a thread keeps the angles of its last
+    call, with copies of the positions and frequencies that they are of. Calls with the same, as for q, then
+    k, then the next layer, turn as fast as by ready tables, to the same bits; all else is made anew.
+
     References
     ----------
     Su, J. et al. (2021). RoFormer: Enhanced Transformer with Rotary Position Embedding. arXiv:2104.09864.
