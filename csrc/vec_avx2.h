@@ -145,6 +145,15 @@ static inline vec_f64 totals_f64(const vec_f64 *a) {
                          _mm256_permute2f128_pd(pair[0], pair[1], 0x31));
 }
 
+/* two reals, in turns */
+static inline vec_f32 set2_f32(const void *p) {
+    double two;
+    memcpy(&two, p, sizeof two);
+    return _mm256_castpd_ps(_mm256_set1_pd(two));
+}
+/* sums of neighbours: the first two of a, of b, and the same of their upper halves */
+static inline vec_f32 add_neighbours_f32(vec_f32 a, vec_f32 b) { return _mm256_hadd_ps(a, b); }
+
 /* W/2 reals, each twice: c c c' c' ... */
 static inline vec_f32 twice_f32(const float *p) {
     const __m256i each = _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3); /* within halves: across them takes twice as long */

@@ -89,7 +89,7 @@ def test_rows_that_begin_anywhere(isa, dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("group", [2, 3, 4, 13])
+@pytest.mark.parametrize("group", [2, 3, 4, 8, 13])
 def test_queries_of_one_vector_do_not_meet(isa, dtype, group):
     """Scores of every other query rise along a cache in memory, the others fall; then one query is NaN."""
     keys = 600_000 // (2 * 64 * dtype.itemsize) + 13
@@ -138,6 +138,20 @@ def test_heads_of_a_group_together_and_alone(isa, keys):
         assert pe.attention(q, k, v, num_threads=threads).tobytes() == together.tobytes()
 
 
+@pytest.mark.parametrize("group", [8, 12, 15, 16])
+@pytest.mark.parametrize("width", [1, 63, 64, 300])
+def test_eight_queries_together_and_alone(isa, group, width):
+    """Eight rows of q take the channels of a cache in memory by twos, as far as there is room for them."""
+    keys, real = 70_000 // width + 2000, np.float32
+    q, k, v = normal(real, group, 1, width), normal(real, 1, keys, width), normal(real, 1, keys, 70)
+    check(q, k, v)
+    together = pe.attention(q, k, v)
+    alone = [pe.attention(each[None], k, v)[0] for each in q]
+    assert np.allclose(together, alone, rtol=0, atol=2e-6)
+    for threads in 1, 2, 3:
+        assert pe.attention(q, k, v, num_threads=threads).tobytes() == together.tobytes()
+
+
 def test_a_query_that_sees_nothing_in_one_part(isa):
     """A part without a visible key has no share, whatever its values."""
     q, k, v = normal(np.float32, 2, 1, 64), normal(np.float32, 2, 2100, 64), normal(np.float32, 2, 2100, 64)
@@ -182,7 +196,8 @@ def test_heads_side_by_side_are_those_apart(isa, dtype, heads, group, queries):
         np.testing.assert_array_equal(beside, pe.attention(q, k, v, **keywords, num_threads=1))
 
 
-@pytest.mark.parametrize("heads, group", [(2, 1), (8, 1), (16, 1), (2, 4), (8, 4), (2, 8), (12, 4), (3, 5)])
+@pytest.mark.parametrize("heads, group", [(2, 1), (8, 1), (16, 1), (2, 4), (8, 4), (2, 8), (2, 16), (12, 4),
+                                          (3, 5)])
 def test_heads_side_by_side_in_any_order_and_with_gaps(isa, heads, group):
     keys, width = 2100, 64
     packed = normal(np.float32, 1, keys, 2 * heads, 2, width)           # K and V of a head beside each other
