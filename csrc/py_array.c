@@ -58,8 +58,8 @@ bool pe_view_of(PyObject *o, int ndim, const ptrdiff_t *shape, pe_view *view) {
 
 bool pe_last_axis_contiguous(PyObject *o) {
     const int last = axis_count(o) - 1;
-    if (PyArray_SIZE(as_array(o)) == 0) return true; /* whose strides NumPy sets to 0 */
-    return axis_size(o, last) <= 1 || axis_stride(o, last) == (ptrdiff_t)PyArray_ITEMSIZE(as_array(o));
+    if (axis_size(o, last) <= 1 || axis_stride(o, last) == (ptrdiff_t)PyArray_ITEMSIZE(as_array(o))) return true;
+    return PyArray_SIZE(as_array(o)) == 0; /* whose strides NumPy sets to 0; asked last, as it is a call */
 }
 
 bool pe_same_view(PyObject *a, PyObject *b) {

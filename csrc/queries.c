@@ -133,6 +133,12 @@ static void set_rows(const pe_attention_job *job, ptrdiff_t b, pe_query_tile *ti
     const pe_real_kernels *k = job->k;
     const ptrdiff_t q = pe_batch_offset(p, b, &p->q), D = p->D, row_bytes = D * k->size;
     walk_t at = walk_from(job, tile);
+    const bool beside = p->M == 1 && p->q.stride[p->batch_ndim] == D * pe_itemsize(job->dtype);
+    if (beside && !p->rotate) { /* one query of each head: one row in all */
+        const char *all = pe_element(p, &p->q, q, head_at(&at), 0);
+        k->load_scaled(job->dtype, tile->used * D, job->factor, all, tile->q);
+        return;
+    }
     for (int lane = 0; lane < tile->used; lane++, walk_on(&at)) {
         const char *from = pe_element(p, &p->q, q, head_at(&at), query_at(&at));
         if (p->rotate) k->load_row(job->dtype, D, from, w->rows + lane * row_bytes);

@@ -89,6 +89,23 @@ def test_rows_that_begin_anywhere(isa, dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("width", [1, 5, 31, 64])
+@pytest.mark.parametrize("heads, group", [(8, 1), (3, 2), (1, 7)])
+def test_heads_that_follow_each_other_and_heads_apart(isa, dtype, width, heads, group):
+    """One query of each head: the rows of q are one row, or lie with gaps, backwards, at one place."""
+    q = normal(dtype, 2, heads * group, 1, width)
+    k, v = normal(dtype, heads, 40, width), normal(dtype, heads, 40, 9)
+    whole = pe.attention(q, k, v)
+    apart = np.zeros((2, 2 * heads * group, 1, width + 3), dtype)[:, ::2, :, :width]
+    apart[:] = q
+    assert pe.attention(apart, k, v).tobytes() == whole.tobytes()
+    assert pe.attention(q[:, ::-1].copy()[:, ::-1], k, v).tobytes() == whole.tobytes()
+    one = np.broadcast_to(q[:, :1], q.shape)
+    assert pe.attention(one, k, v).tobytes() == pe.attention(one.copy(), k, v).tobytes()
+    check(q[0], k, v)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("group", [2, 3, 4, 8, 13])
 def test_queries_of_one_vector_do_not_meet(isa, dtype, group):
     """Scores of every other query rise along a cache in memory, the others fall; then one query is NaN."""
