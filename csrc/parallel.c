@@ -70,6 +70,7 @@ typedef struct call_s {
     struct call_s *link;   /* the next open call; under the lock */
     double last_poll;
     unsigned asked;
+    bool alone;            /* the caller has no helpers */
 } call_t;
 
 static _Thread_local call_t *current_call;
@@ -96,6 +97,14 @@ bool pe_stopping(void) {
     return atomic_load_explicit(&call->stop, memory_order_relaxed);
 }
 
+/* Alone, two plain steps: one that locks the bus is slow. */
+static ptrdiff_t next_task(call_t *call) {
+    if (!call->alone) return atomic_fetch_add_explicit(&call->next, 1, memory_order_relaxed);
+    const ptrdiff_t i = atomic_load_explicit(&call->next, memory_order_relaxed);
+    atomic_store_explicit(&call->next, i + 1, memory_order_relaxed);
+    return i;
+}
+
 /* false: no memory, which costs a helper its share. A handler of signals may call an op amid a task of another, whose
  * scratch is not for it. */
 static bool run_tasks(call_t *call, bool caller) {
@@ -109,7 +118,7 @@ static bool run_tasks(call_t *call, bool caller) {
     current_call = call;
     is_caller = caller;
     while (has_room && !pe_stopping()) {
-        ptrdiff_t i = atomic_fetch_add_explicit(&call->next, 1, memory_order_relaxed);
+        const ptrdiff_t i = next_task(call);
         if (i >= call->n_tasks) break;
         call->task(call->context, i, mine);
     }
@@ -282,6 +291,7 @@ pe_status pe_run_as(int how, ptrdiff_t n_tasks, size_t scratch_bytes, double sec
     call.last_poll = how & PE_TO_END ? INFINITY : seconds < PE_SERIAL_SECONDS ? LATER : now();
     int n = seconds < PE_SERIAL_SECONDS ? 1 : pe_get_threads(num_threads);
     if (n > n_tasks) n = (int)n_tasks;
+    call.alone = n == 1;
     /* the caller's own scratch is found before anything is written */
     if (n > 1 && scratch_bytes && !scratch_get(call.kept, scratch_bytes)) return PE_NO_MEMORY;
     if (n > 1) open_call(&call, n - 1);

@@ -43,8 +43,9 @@ static double seconds_of(const pe_attention_job *job) {
 
 /* How many of n equal pieces of work a task takes. */
 static ptrdiff_t pieces(const pe_attention_job *job, ptrdiff_t n, ptrdiff_t limit) {
+    if (job->seconds < PE_SERIAL_SECONDS) return limit;
     const double fit = TASK_SECONDS / job->seconds * (double)n;
-    return job->seconds < PE_SERIAL_SECONDS || fit > (double)limit ? limit : pe_most((ptrdiff_t)fit, 1);
+    return fit > (double)limit ? limit : pe_most((ptrdiff_t)fit, 1);
 }
 
 /* Rows of different heads lie between those of one. */
