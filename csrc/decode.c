@@ -46,7 +46,7 @@ static bool find_seen(const pe_attention_job *job, const pe_query_tile *tile, co
 static void ask_for(const pe_attention_job *job, pe_few_rows *rows, const char *across, ptrdiff_t stride) {
     const ptrdiff_t bytes = rows->width * pe_itemsize(rows->dtype);
     if (job->k->across) {
-        if (job->asks) rows->next = across, rows->next_stride = stride;
+        rows->next = across, rows->next_stride = stride;
     } else if (job->rows > 1 || rows->stride != bytes) {
         rows->next = rows->at + (AHEAD / (bytes + 1) + 1) * rows->stride, rows->next_stride = rows->stride;
     }
@@ -61,7 +61,8 @@ static void finish_scores(const pe_attention_job *job, const pe_query_tile *tile
     const ptrdiff_t begin = first * k->step;
     char *scores = w->scores + begin;
     if (p->softcap > 0) k->cap(n, 0, vectors, job->unit * p->softcap, scores);
-    for (int r = first; r < first + n; r++) { /* the keys are the lanes here */
+    const bool added = p->slope.data || p->rate.data || p->bias.data;
+    for (int r = first; added && r < first + n; r++) { /* the keys are the lanes here */
         const ptrdiff_t at = r * PE_LANE_BYTES;
         char *row = w->scores + r * k->step;
         if (p->slope.data) k->slide(1, 0, vectors, keys->s, &tile->t[r], NULL, NULL, tile->slope + at, row);
@@ -101,30 +102,33 @@ static void attend(const pe_attention_job *job, ptrdiff_t b, pe_query_tile *tile
                    const pe_attention_scratch *w, pe_visible *see) {
     const pe_real_kernels *k = job->k;
     const int rows = (int)job->rows, first = step->head * rows, n = step->heads * rows;
+    const int one_by_one = job->beside ? 0 : step->heads; /* what does not change is read before the loops */
+    const bool asks = job->asks || !k->across, prepare = job->prepare;
+    const ptrdiff_t k_apart = step->k.apart, v_apart = step->v.apart, row_bytes = rows * k->step;
     const ptrdiff_t q_apart = rows * job->p->D * k->size, out_apart = rows * job->p->V * k->size;
     char *q = tile->q + step->head * q_apart, *out = tile->out + step->head * out_apart;
     char *scores = w->scores + first * k->step;
     char *reference = tile->reference + first * k->size, *sum = tile->sum + first * k->size;
     step->k.at = step->k_at, step->v.at = step->v_at;
     if (job->beside) k->dots_beside(rows, &step->k, q, q_apart, scores);
-    for (int h = 0; h < step->heads && !job->beside; h++) {
-        const char *k_at = step->k_at + h * step->k.apart, *v_at = step->v_at + h * step->v.apart;
-        step->k.at = job->prepare ? w->rows : k_at;
-        if (job->prepare) {
+    for (int h = 0; h < one_by_one; h++) {
+        const char *k_at = step->k_at + h * k_apart, *v_at = step->v_at + h * v_apart;
+        step->k.at = prepare ? w->rows : k_at;
+        if (prepare) {
             const char *all = k_at - keys->first * step->k_stride;
             pe_prepare_keys(job, b, tile->head + step->head + h, all, v_at, keys, w);
         }
-        ask_for(job, &step->k, v_at, step->v_stride);
-        k->dots(rows, &step->k, q + h * q_apart, scores + h * rows * k->step);
+        if (asks) ask_for(job, &step->k, v_at, step->v_stride);
+        k->dots(rows, &step->k, q + h * q_apart, scores + h * row_bytes);
     }
     finish_scores(job, tile, first, n, keys, w, see);
     k->softmax_rows(n, pe_vectors(k, keys->n), job->p->V, scores, reference, sum, out);
     if (job->beside) k->weigh_beside(rows, &step->v, scores, see->bits + first, out, out_apart);
-    for (int h = 0; h < step->heads && !job->beside; h++) {
-        const char *next_k = step->k_at + h * step->k.apart + keys->n * step->k_stride;
-        step->v.at = step->v_at + h * step->v.apart;
-        ask_for(job, &step->v, job->prepare ? NULL : next_k, step->k_stride);
-        k->weigh(rows, &step->v, scores + h * rows * k->step, see->bits + first + h * rows, out + h * out_apart);
+    const char *next_k = step->k_at + keys->n * step->k_stride;
+    for (int h = 0; h < one_by_one; h++) {
+        step->v.at = step->v_at + h * v_apart;
+        if (asks) ask_for(job, &step->v, prepare ? NULL : next_k + h * k_apart, step->k_stride);
+        k->weigh(rows, &step->v, scores + h * row_bytes, see->bits + first + h * rows, out + h * out_apart);
     }
 }
 
