@@ -41,19 +41,24 @@ int pe_array_dtype(PyObject *o) {
     }
 }
 
-bool pe_view_of(PyObject *o, int ndim, const ptrdiff_t *shape, pe_view *view) {
-    const int own = axis_count(o);
-    if (own > ndim) return false;
+bool pe_view_under(PyObject *o, int ndim, const ptrdiff_t *lead, const ptrdiff_t *tail, int own, pe_view *view) {
+    const int missing = ndim + own - axis_count(o);
+    if (ndim + own > PE_MAX_AXES || missing < 0) return false;
     view->data = PyArray_BYTES(as_array(o));
     view->dtype = (pe_dtype)pe_array_dtype(o);
-    for (int i = 0; i < ndim; i++) {
-        const int axis = i - (ndim - own);
+    for (int i = 0; i < ndim + own; i++) {
+        const ptrdiff_t size = i < ndim ? lead[i] : tail[i - ndim];
+        const int axis = i - missing;
         view->stride[i] = 0;
         if (axis < 0) continue;
-        if (axis_size(o, axis) == shape[i]) view->stride[i] = shape[i] == 1 ? 0 : axis_stride(o, axis);
+        if (axis_size(o, axis) == size) view->stride[i] = size == 1 ? 0 : axis_stride(o, axis);
         else if (axis_size(o, axis) != 1) return false;
     }
     return true;
+}
+
+bool pe_view_of(PyObject *o, int ndim, const ptrdiff_t *shape, pe_view *view) {
+    return pe_view_under(o, 0, NULL, shape, ndim, view);
 }
 
 bool pe_last_axis_contiguous(PyObject *o) {

@@ -25,6 +25,8 @@ static inline int axis_count(PyObject *o) { return PyArray_NDIM(as_array(o)); }
 
 /* data and dtype of o; its axes broadcast from the right to shape[0 .. ndim-1]. false when they do not fit. */
 bool pe_view_of(PyObject *o, int ndim, const ptrdiff_t *shape, pe_view *view);
+/* the same to `ndim` leading axes and `own` more */
+bool pe_view_under(PyObject *o, int ndim, const ptrdiff_t *lead, const ptrdiff_t *tail, int own, pe_view *view);
 
 bool pe_last_axis_contiguous(PyObject *o);
 bool pe_same_view(PyObject *a, PyObject *b);

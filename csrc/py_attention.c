@@ -133,13 +133,17 @@ static bool read_operands(PyObject *const *a, pe_attention_params *p) {
 }
 
 /* Nothing is given yet, and a view that is not has no steps. All of every view would be 17 KB, the work of a head of a
- * small call. */
+ * small call; and a size that is not known beforehand a call each, so that the first axes are cleared in any case. */
+#define NEAR_AXES 4
 static void clear_options(pe_attention_params *p) {
+    const int axes = p->batch_ndim + 3;
     pe_view *const views[] = {&p->lse, &p->mask, &p->bias, &p->t, &p->s, &p->slope, &p->rate, &p->q_clock, &p->k_clock,
                               &p->sinks, &p->q_segments, &p->k_segments, &p->lengths};
     for (size_t i = 0; i < sizeof views / sizeof *views; i++) {
+        ptrdiff_t *stride = views[i]->stride;
         views[i]->data = NULL;
-        memset(views[i]->stride, 0, (size_t)(p->batch_ndim + 3) * sizeof *views[i]->stride);
+        memset(stride, 0, NEAR_AXES * sizeof *stride);
+        if (axes > NEAR_AXES) memset(stride + NEAR_AXES, 0, (size_t)(axes - NEAR_AXES) * sizeof *stride);
     }
     p->q_turn[0].data = p->k_turn[0].data = NULL;
     p->rotate = false;
@@ -285,16 +289,17 @@ static PyObject *with_options(PyObject *const *a, PyObject **o, call_t *call) {
                    {KV_LENGTHS, NPY_LONGLONG, pe_widen}, {SLOPES, NPY_DOUBLE, pe_from_list},
                    {RATES, NPY_DOUBLE, pe_from_list}, {SINKS, NPY_DOUBLE, pe_from_list}};
     enum { WIDENED = sizeof numbers / sizeof *numbers };
-    PyObject *widened[WIDENED] = {NULL}, *result = NULL;
+    PyObject *widened[WIDENED], *result = NULL;
+    int n = 0;
     bool made = true;
     for (int i = 0; i < WIDENED; i++) {
         PyObject **given = &o[numbers[i].option];
         if (*given == Py_None) continue;
-        *given = widened[i] = numbers[i].read(*given, numbers[i].type);
+        *given = widened[n++] = numbers[i].read(*given, numbers[i].type);
         made = made && *given;
     }
     if (made) result = call(a, o);
-    for (int i = 0; i < WIDENED; i++) Py_XDECREF(widened[i]);
+    while (n > 0) Py_XDECREF(widened[--n]);
     return result;
 }
 

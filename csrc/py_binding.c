@@ -2,7 +2,6 @@
 
 #include <limits.h>
 #include <math.h>
-#include <string.h>
 
 bool pe_read_switch(PyObject *o, bool *value) {
     *value = o == Py_True;
@@ -26,14 +25,6 @@ bool pe_read_number(PyObject *o, double least, double otherwise, double *x) {
     const bool fits = !PyErr_Occurred();
     PyErr_Clear();
     return fits && isfinite(*x) && *x >= least;
-}
-
-bool pe_view_under(PyObject *o, int ndim, const ptrdiff_t *lead, const ptrdiff_t *tail, int own, pe_view *view) {
-    ptrdiff_t shape[PE_MAX_AXES];
-    if (ndim + own > PE_MAX_AXES) return false;
-    memcpy(shape, lead, (size_t)ndim * sizeof *shape);
-    memcpy(shape + ndim, tail, (size_t)own * sizeof *shape);
-    return pe_view_of(o, ndim + own, shape, view);
 }
 
 bool pe_read_operands(PyObject *const *qkv, pe_sizes *sizes, int *ndim, ptrdiff_t *batch, pe_view *const views[3]) {

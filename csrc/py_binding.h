@@ -17,9 +17,6 @@ bool pe_read_threads(PyObject *o, int *threads);
 /* A Python number, finite and at least `least`, or `otherwise` for None; false likewise. */
 bool pe_read_number(PyObject *o, double least, double otherwise, double *x);
 
-/* o against `ndim` leading axes and `own` more, from the right; false where it does not fit. */
-bool pe_view_under(PyObject *o, int ndim, const ptrdiff_t *lead, const ptrdiff_t *tail, int own, pe_view *view);
-
 /* What attention and retention are about: q (..., H, M, D), k (..., K, N, D) and v (..., K, N, V) of one dtype, with
  * contiguous rows; two axes are those of one head. K divides H, and the batch (*ndim, batch) is what their leading
  * axes broadcast to. false: they are not plain. */

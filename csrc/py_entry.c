@@ -43,6 +43,7 @@ typedef struct {
     pe_entry *entry;
     pe_python python;
     Py_ssize_t count, places; /* parameters, and how many of them may come by place */
+    Py_ssize_t needed; /* parameters up to the last one without a default */
     PyObject *names[MOST_SLOTS], *defaults[MOST_SLOTS]; /* a default is NULL where there is none */
     PyObject *attributes, *weak_references;
 } op_t;
@@ -67,7 +68,7 @@ static bool spread(const op_t *op, PyObject *const *args, Py_ssize_t given, PyOb
         if (i < given) return false;
         slots[i] = args[given + j];
     }
-    for (Py_ssize_t i = given; i < op->count; i++)
+    for (Py_ssize_t i = given; i < op->needed; i++)
         if (!slots[i]) return false;
     return true;
 }
@@ -142,7 +143,7 @@ static PyObject *make(PyTypeObject *type, PyObject *args, PyObject *keywords) {
     for (Py_ssize_t i = 0; i < op->count; i++) {
         op->names[i] = PyTuple_GetItem(names, i);
         op->defaults[i] = PyTuple_GetItem(defaults, i);
-        if (op->defaults[i] == Py_Ellipsis) op->defaults[i] = NULL;
+        if (op->defaults[i] == Py_Ellipsis) op->defaults[i] = NULL, op->needed = i + 1;
     }
     return (PyObject *)op;
 }
