@@ -241,6 +241,21 @@ def test_batches_too_small_for_a_task_are_each_as_if_alone(isa, dtype, queries):
             np.testing.assert_array_equal(out, pe.attention(q, k, v, num_threads=threads, **given)[0])
 
 
+@pytest.mark.parametrize("batch", [(6,), (2, 3), (1, 2, 3), (2, 1, 3, 1), (1, 1, 2, 1, 3, 1)])
+def test_batch_axes_are_those_of_one_batch(batch):
+    """However many there are, after a call that was given more, and where values or masks repeat."""
+    q, k, v = normal(6, 4, 3, 8), normal(6, 2, 5, 8, seed=1), normal(2, 5, 8, seed=2)
+    mask = normal(6, 1, 3, 5, seed=3) > -1
+    s = np.sort(normal(6, 2, 5, seed=4))
+    for given in ({"mask": mask, "k_positions": s}, {}):
+        split = {name: np.reshape(o, (*batch, *o.shape[1:])) for name, o in given.items()}
+        many = pe.attention(q.reshape(*batch, 4, 3, 8), k.reshape(*batch, 2, 5, 8), v, **split, causal=True)
+        assert many.shape == (*batch, 4, 3, 8)
+        for b, own in enumerate(many.reshape(6, 4, 3, 8)):
+            alone = pe.attention(q[b], k[b], v, **{name: o[b] for name, o in given.items()}, causal=True)
+            np.testing.assert_array_equal(own, alone)
+
+
 @pytest.mark.parametrize("strides", STRIDES)
 def test_strides_change_no_bit_of_apply_rope(strides):
     x, p, (cos, sin) = normal(2, 4, 3, 8), normal(2, 1, 3), pe.Rope(8).cache(normal(2, 1, 3))
