@@ -2,7 +2,7 @@
 
 #include <fenv.h>
 
-/* How this thread rounds, and whether it flushes subnormals: another library may have said so in between. */
+/* How this thread rounds, and on x86 whether it flushes subnormals: another library may have said so in between. */
 static uint64_t rounding(void) {
 #if defined(__x86_64__)
     return __builtin_ia32_stmxcsr() & 0xffc0; /* the rest are flags of exceptions */
@@ -17,7 +17,7 @@ bool pe_may_keep(const pe_plan *plan, ptrdiff_t rows, ptrdiff_t real_size) {
            rows <= PE_KEPT_BYTES / (padded * real_size) && rows <= PE_KEPT_POSITIONS / plan->axes;
 }
 
-/* Turns are made from the copy of the frequencies: whatever becomes of the caller's, the block holds what it says. */
+/* Turns are made from the copy of the frequencies, so that the block holds what it says. */
 static void begin(pe_kept *kept, const pe_kept_tag *tag, const pe_plan *plan, size_t bytes) {
     pe_plan copied = *plan;
     memcpy(kept->freqs, plan->freqs, bytes);

@@ -26,7 +26,8 @@ typedef struct {
 bool pe_may_keep(const pe_plan *plan, ptrdiff_t rows, ptrdiff_t real_size);
 
 /* Sees to it that rows first .. first + n - 1 of kept->cos and kept->sin are the angles of these positions, all axes of
- * a row side by side. A row lies where its index says, whatever the blocks: q and k may be cut into others. */
+ * a row side by side. A row lies where its index says, whatever the blocks: q and k may be cut into others. plan->freqs
+ * stay as they are while a call lasts. */
 void pe_keep_angles(pe_kept *kept, const pe_real_kernels *k, const pe_plan *plan, bool inverse, pe_angle_order order,
                     ptrdiff_t first, ptrdiff_t n, const double *position);
 

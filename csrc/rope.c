@@ -39,6 +39,7 @@ typedef struct {
     bool in_place, far, stream, tables, shared_inner;
     bool ready;           /* tables are read where they are */
     pe_angle_order order; /* in which angles stand in scratch */
+    pe_plan plan;         /* that of the parameters, with frequencies that nobody changes */
     bool own;             /* a position serves one row: its angles are made where it is turned */
     bool keep;            /* scratch is what the thread keeps, and may hold the angles */
     size_t cos_at, sin_at, spare_at; /* in bytes from the start of scratch */
@@ -229,7 +230,7 @@ static void rope_task(const void *context, ptrdiff_t task, void *scratch) {
     if (!job->tables) find_places(job, first, table.n, &places);
     if (job->tables && !job->ready) load_tables(job, first, table.n, room + job->spare_at, cos, sin);
     if (job->keep)
-        pe_keep_angles(scratch, job->k, plan, p->inverse, job->order, first, table.n, places.position);
+        pe_keep_angles(scratch, job->k, &job->plan, p->inverse, job->order, first, table.n, places.position);
     else if (!job->tables && !job->own) make_angles(job, &places, table.n, cos, sin);
     const bool beside = !job->far && item == job->k->size;
     const bool by_two = !swap && (job->stream ? pe_active->whole_lines && !job->own : beside);
@@ -362,6 +363,10 @@ pe_status pe_rope(const pe_rope_params *p) {
     const size_t scratch = job.keep ? sizeof(pe_kept) : job.ready ? 0 : job.spare_at + spare + (job.stream ? PAGE : 0);
     const double seconds = SECONDS_PER_BYTE * (double)(rows * p->shape[p->ndim - 1] * job.k->size) +
                            SECONDS_PER_ANGLE * (double)(job.table.rows * p->plan.planes) * (double)shared_blocks;
+    double freqs[PE_KEPT_FREQS]; /* each task looks at them, and out may share memory with the caller's */
+    job.plan = p->plan;
+    if (job.keep && job.table_blocks * shared_blocks > 1)
+        job.plan.freqs = memcpy(freqs, p->plan.freqs, (size_t)(p->plan.axes * p->plan.planes) * sizeof *freqs);
     /* half of a row turned in place would be lost to an interrupt: such a call runs to its end */
     const int how = (job.in_place ? PE_TO_END : 0) | (job.keep ? PE_KEPT : 0);
     const pe_status status = pe_run_as(how, job.table_blocks * shared_blocks, scratch, seconds, rope_task, &job,

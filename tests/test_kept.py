@@ -131,6 +131,24 @@ def test_one_call_of_several_threads():
         assert all(bits(call) == expected for call in calls * 2)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_frequencies_that_the_call_itself_overwrites(threads):
+    """They lie where out does, which many tasks write: each turns by what stood there before the call."""
+    freqs, positions = np.linspace(1, 0.01, 32), np.arange(1, 257)
+    x = values(64, 256, 64)
+    expected = pe.apply_rope(x, positions=positions, freqs=freqs)
+    out = np.empty_like(x)
+    inside = out.reshape(-1)[:64].view(np.float64)
+    inside[:] = freqs
+    pe.apply_rope(x, positions=positions, freqs=inside, out=out, num_threads=threads)
+    assert out.tobytes() == expected.tobytes()
+    x = values(64, 256, 64, dtype=np.float64)
+    x.reshape(-1)[:32] = freqs
+    expected = pe.apply_rope(x, positions=positions, freqs=freqs)
+    pe.apply_rope(x, positions=positions, freqs=x.reshape(-1)[:32], out=x, num_threads=threads)
+    assert x.tobytes() == expected.tobytes()
+
+
 @pytest.mark.skipif(len(ISAS) == 1, reason="needs two instruction sets")
 def test_instruction_sets_take_no_angles_from_each_other():
     call, before, expected = turned(np.float64, rows=40), pe.isa(), {}

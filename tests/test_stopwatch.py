@@ -17,11 +17,18 @@ def work(seconds):
 
 
 def test_sleeping_and_computing_count():
-    """As does a call that hears nothing: it is found on any machine."""
+    """As does a call that hears nothing."""
     for spend in time.sleep, work:
         start = moment()
         spend(0.3)
         assert between(start, moment()) > 0.28
+
+
+def test_another_thread_that_waits_takes_nothing_from_what_this_one_runs():
+    me, other = str(os.getpid()), "another"
+    start, end = (5.0, {me: (1.0, 0.0), other: (0.0, 0.0)}), (6.0, {me: (1.75, 0.0), other: (0.0, 1.0)})
+    assert between(start, end) == 0.75
+    assert between((5.0, {}), (6.0, {other: (0.0, 0.25)})) == 0.75
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/schedstat"), reason="this kernel does not count waiting")
