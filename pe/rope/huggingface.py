@@ -158,13 +158,10 @@ def _head(config: Mapping[str, Any]) -> int:
         return integer(key, own, 1)
     (whole, width), (heads, count) = (first_given(*((key, config) for key in keys), default=(keys[0], None))
                                       for keys in (WIDTHS, HEADS))
-    write = 'write "head_dim": <width of a head: rows of k_proj.weight / num_key_value_heads>'
     if width is None or count is None:
-        raise ValueError(f"config lacks head_dim, or hidden_size and num_attention_heads; {write}")
-    width, count = integer(whole, width, 1), integer(heads, count, 1)
-    if width % count:
-        raise ValueError(f"{whole} {width} is no multiple of {heads} {count}; correct them, or {write}")
-    return width // count
+        raise ValueError('config lacks head_dim, or hidden_size and num_attention_heads; write "head_dim": '
+                         '<width of a head: rows of k_proj.weight / num_key_value_heads>')
+    return integer(whole, width, 1) // integer(heads, count, 1)
 
 
 def _own_head(config: Mapping[str, Any], default: int) -> int:
